@@ -87,6 +87,9 @@ for step in "$@"; do
     all-large)
       what='all --sizes 4000,8388609 -d uint8 -n 1 -w 0' && perf env
       ;;
+    ladder)
+      what='--ladder --sizes 8,4K' && perf env
+      ;;
     pace)
       what='all_reduce --sizes 4M -n 3 -w 0' && perf env
       ;;

@@ -49,13 +49,24 @@ struct Ladder {
   std::string ranks;            // "rank 0 on one, rank 1 on other"
 };
 
-// What a rung takes more than the one below it that was measured. A port has no latency: it counts
-// only where its time is a tenth of the next one's at least.
+// What a rung takes more than the one that it stands on: the next one below that was measured and
+// is not beside. Negative where it is faster.
 struct LadderLoss {
   size_t size = 0;  // an index of Ladder::sizes
   std::string from, to;
   double seconds = 0, factor = 1;
 };
+// All of a size, from below: the lowest rung's own time and the losses are together the time of the
+// highest. A port has no latency: it is the lowest one only where its time is a tenth of the next
+// one's at least.
+struct LadderSum {
+  size_t size = 0;  // an index of Ladder::sizes
+  std::string base, whole;
+  double base_seconds = 0, whole_seconds = 0;
+  std::vector<LadderLoss> losses;
+};
+// Of each size for which a rung was measured.
+std::vector<LadderSum> all_losses(const Ladder& ladder);
 // Of each size the rung that takes most more.
 std::vector<LadderLoss> largest_losses(const Ladder& ladder);
 

@@ -10,12 +10,12 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from ladder_sums import RUNGS, assert_losses_add_up
 from pair_hosts import pair_hosts, run_on
 from processes import PATIENCE_S
 from ringwood_command import BINARY, environment, run
 from wakeups import wakeups
 
-RUNGS = ["port", "raw socket", "raw verbs", "link", "collective", "torch"]
 FEW = ["--batches", "3"]
 # The python3 that has torch, where the tests' own has it.
 OURS = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
@@ -55,6 +55,8 @@ def test_ranks_of_this_host(tmp_path):
         steps = [above - below for below, above in pairwise(times)]
         assert loss["us"] == pytest.approx(max(steps))
         assert loss["sentence"] in done.stdout
+    assert_losses_add_up(found, done.stdout)
+    assert "What each rung takes more" in (tmp_path / "ladder.html").read_text()
 
 
 def test_torch_has_the_transports_of_the_others(tmp_path):
@@ -69,6 +71,7 @@ def test_torch_has_the_transports_of_the_others(tmp_path):
     assert done.returncode == 0, done.stderr
     rungs = ladder(done.stdout)
     assert "link over tcp" in rungs["link"]["what"] and not rungs["raw socket"]["beside"]
+    assert_losses_add_up(json.loads(done.stdout), done.stderr)
     assert "no torch here" in rungs["torch"]["why_not"]
     told = [file.read_text().splitlines() for file in tmp_path.iterdir() if file.is_file()]
     assert len(told) == 2
@@ -94,6 +97,7 @@ def test_under_torchrun_torch_is_measured(tmp_path):
     assert done.returncode == 0, done.stderr
     torch = ladder(path.read_text())["torch"]
     assert torch["why_not"] == "" and torch["time_us"][0] > 0, torch
+    assert_losses_add_up(json.loads(path.read_text()), done.stdout)
 
 
 @needs_torch
@@ -120,6 +124,7 @@ for line in sys.stdin:
     assert first > 0 and later == [None, None]
     assert min(rungs["collective"]["time_us"]) > 0
     assert "ended early: the torch process has ended" in done.stderr
+    assert_losses_add_up(json.loads(done.stdout), done.stderr)
 
 
 def test_between_hosts_every_rung_moves_the_bytes(tmp_path: Path):
@@ -141,6 +146,8 @@ def test_between_hosts_every_rung_moves_the_bytes(tmp_path: Path):
     for name in ("raw socket", "link", "collective"):
         assert 0.9 * least < rungs[name]["time_us"][0] < 3 * least * machine.late, rungs
     assert "link over tcp" in rungs["link"]["what"]
+    assert_losses_add_up(json.loads(results[0][1]), results[0][2])
+    assert [one["base"] for one in json.loads(results[0][1])["losses"]] == ["raw socket"]
 
 
 @pytest.mark.parametrize(

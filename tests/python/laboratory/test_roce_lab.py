@@ -15,6 +15,7 @@ from pathlib import Path
 
 import digits
 import pytest
+from ladder_sums import assert_losses_add_up
 from processes import EXAMPLES, ROOT
 from ringwood_command import BINARY
 
@@ -311,6 +312,28 @@ def test_every_collective_of_up_to_8_mib_is_exact(tmp_path, hosts):
     assert run.returncode == 0, run.stdout + run.stderr
     for name in steps:
         assert Step(tmp_path, name).transports() == {"verbs"}
+
+
+def test_a_ladder_over_verbs_adds_up(tmp_path):
+    run = boot(tmp_path, LAB.parent / "hosts.sh", BINARY, "ladder", hosts=2, rails=2)
+    assert run.returncode == 0, run.stdout + run.stderr
+    step = Step(tmp_path, "ladder")
+    assert step.codes() == [0, 0], step.text(0, "err") + step.text(1, "err")
+    found = json.loads(step.text(0, "out"))
+    rungs = {rung["rung"]: rung for rung in found["rungs"]}
+    assert "link over verbs" in rungs["link"]["what"]
+    # The link does not go over sockets, and over the raw verbs if perftest is there.
+    assert rungs["raw socket"]["beside"] and not rungs["raw verbs"]["beside"]
+    raw = rungs["raw verbs"]
+    if raw["why_not"]:
+        assert "install perftest" in raw["why_not"], raw
+    else:
+        assert min(raw["time_us"]) > 0, raw
+    for name in ("raw socket", "link", "collective"):
+        assert min(rungs[name]["time_us"]) > 0, rungs[name]
+    assert_losses_add_up(found, step.text(0, "err"))
+    bases = {one["base"] for one in found["losses"]}
+    assert bases == {"link" if raw["why_not"] else "raw verbs"}
 
 
 # The example itself compares the weights of all ranks, bit by bit, and fails if they differ.
