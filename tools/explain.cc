@@ -27,7 +27,7 @@ struct RawArguments {
   QueryWords words;
   Shape shape;
   std::string parameters = "host", save, tuning;
-  int nodes = 1;
+  int nodes = 1, cores = 0;
   double tolerance = -1;
   bool json = false, all = false;
 };
@@ -156,6 +156,7 @@ void run_explain(const RawArguments& typed) {
     parameters.machine.hosts = placed.hosts;
     parameters.machine.nodes = placed.nodes;
   }
+  set_cores(parameters.machine, typed.cores, file, typed.parameters == "host");
   const MachineModel& machine = parameters.machine;
   if (!typed.save.empty()) save_parameters(typed.save, machine);
   ModelQuery q = query_of(typed, machine);
@@ -191,6 +192,9 @@ void add_explain_command(CLI::App& app) {
       ->required();
   add_shape(*command, typed->shape);
   add("--nodes", typed->nodes, "N", "memory nodes of each host (1)")->check(whole(1, 256));
+  add("--cores", typed->cores, "N",
+      "of each host (of a file; or this host's, for several hosts one for each rank at least)")
+      ->check(whole(1, 4096));
   add_type_and_op(*command, typed->words.type, typed->words.op);
   add("--tolerance", typed->tolerance, "ERROR",
       "relative error that sums may have (RINGWOOD_TOLERANCE)")
@@ -206,7 +210,8 @@ void add_explain_command(CLI::App& app) {
   add_help(
       *command,
       {{"ringwood explain all_reduce 1M --ranks 8", "on this host, as it was measured"},
-       {"ringwood explain all_reduce 64M --ranks 16 --hosts 4", "four hosts like this one"},
+       {"ringwood explain all_reduce 64M --ranks 16 --hosts 4",
+        "four hosts like this one, a core for each rank"},
        {"ringwood explain all_gather 64M --hosts 2048x8 --parameters cluster.txt", ""},
        {"ringwood explain all_reduce 64M --hosts 2 --tolerance 0.016", "fewer bytes between hosts"},
        {"ringwood explain broadcast 8 --dtype bfloat16 --json", "for programs"}},

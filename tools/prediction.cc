@@ -1,7 +1,7 @@
 #include "tools/prediction.h"
 
 #include <algorithm>
-#include <fstream>
+#include <filesystem>
 #include <map>
 #include <sstream>
 
@@ -33,6 +33,8 @@ std::vector<std::string> words_of(const MachineModel& machine) {
 }  // namespace
 
 ModelQuery parse_query(const QueryWords& words, int n) {
+  if (words.collective == "sendrecv")
+    refuse("sendrecv has no algorithms to choose from; ringwood perf sendrecv measures it");
   ModelQuery q;
   q.collective = parse_collective(words.collective);
   q.type = parse_data_type(words.type);
@@ -66,12 +68,10 @@ Parameters read_parameters_from(const std::string& source, const Options& option
     return found;
   }
   if (source == "default") return {MachineModel{}, "default", {}};
-  std::ifstream in(source);
-  if (!in)
-    refuse(
-        fmt::format("--parameters {}: the file cannot be read: this is neither host, default, nor "
-                    "a file that can be read",
-                    source));
+  std::error_code ignored;
+  if (!std::filesystem::exists(source, ignored))
+    refuse_file("--parameters", source, "this is neither host, default, nor a file");
+  std::istringstream in(read_all("--parameters", source));
   for (std::string line; std::getline(in, line);) {
     if (!line.starts_with("ringwood-machine-") || line.size() > kMaxLine) continue;
     try {
@@ -102,6 +102,15 @@ std::vector<int> nodes_of(const std::vector<int>& hosts, int nodes) {
     places.push_back(known.emplace(std::pair(host, node), next).first->second);
   }
   return places;
+}
+
+void set_cores(MachineModel& machine, int typed, bool file, bool measured) {
+  if (typed > 0) machine.cores = typed;
+  if (typed > 0 || file || machine.hosts.empty()) return;
+  if (measured && host_count(machine) == 1) return;
+  std::vector<int> of_host(static_cast<size_t>(host_count(machine)));
+  for (const int host : machine.hosts) ++of_host[static_cast<size_t>(host)];
+  machine.cores = std::max(machine.cores, *std::ranges::max_element(of_host));
 }
 
 std::string cores_of(const MachineModel& machine) {

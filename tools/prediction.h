@@ -41,6 +41,11 @@ void save_parameters(const std::string& file, const MachineModel& machine);
 // By rank: its memory node, with up to `nodes` on each host. `hosts` is in order.
 std::vector<int> nodes_of(const std::vector<int>& hosts, int nodes);
 
+// `typed`, or those of a `file`; else this host's, but where ranks are on several hosts or nothing
+// was measured, which is a cluster that is thought of, one for each rank at least. The hosts are
+// set.
+void set_cores(MachineModel& machine, int typed, bool file, bool measured);
+
 // "2 cores each", or of several hosts that share them "2 cores for 4 hosts".
 std::string cores_of(const MachineModel& machine);
 

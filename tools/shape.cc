@@ -126,7 +126,7 @@ void add_shape(CLI::App& command, Shape& shape) {
 }
 
 std::vector<int> places_of(const Shape& shape, int usual) {
-  if (shape.hosts.find_first_of("x,*") != std::string::npos) return listed(shape);
+  if (shape.lists_hosts()) return listed(shape);
   if (shape.hosts.empty()) return counted(shape, std::nullopt, usual);
   const std::optional<int> hosts = count_of(shape.hosts);
   if (!hosts)

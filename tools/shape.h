@@ -26,6 +26,8 @@ struct Shape {
   std::string hosts;                  // empty: not typed
   int ranks = 0, ranks_per_host = 0;  // 0: not typed
 
+  // --hosts says where ranks are, and not only how many hosts there are.
+  bool lists_hosts() const { return hosts.find_first_of("x,*") != hosts.npos; }
   bool typed() const { return !hosts.empty() || ranks > 0 || ranks_per_host > 0; }
 };
 

@@ -203,6 +203,9 @@ def test_parameters_are_measured_once(tmp_path):
     "arguments, why",
     [
         (["nonesuch", "1M"], "unknown collective 'nonesuch'"),
+        (["all_redcue", "1M"], "'all_redcue'; did you mean all_reduce? The names are"),
+        (["sendrecv", "1M"], "sendrecv has no algorithms to choose from; ringwood perf sendrecv"),
+        (["all_reduce", "1M", "--cores", "0"], "--cores: 0 is not a whole number from 1 to 4096"),
         (["all_reduce", "1Q"], 'BYTES "1Q" is not a size'),
         (["all_reduce"], "bytes is required"),
         (
@@ -233,7 +236,10 @@ def test_parameters_are_measured_once(tmp_path):
         (["all_reduce", "1M", "--ranks", "010"], "010 is not a whole number from 1 to 16384"),
         (["all_reduce", "1M", "--ranks", "0x4"], "0x4 is not a whole number"),
         (["all_reduce", "1M", "--tolerance", "nan"], "nan is not a number from 0 to 0.999"),
-        (["all_reduce", "1M", "--parameters", "/no/such"], "the file cannot be read"),
+        (
+            ["all_reduce", "1M", "--parameters", "/no/such"],
+            "--parameters /no/such: this is neither host, default",
+        ),
         (["all_reduce", "1M", "--parameters", "/etc/passwd"], "no line of it begins with"),
         (
             ["all_reduce", "1M", "--datatype", "complex64", "--op", "max"],
@@ -247,3 +253,20 @@ def test_bad_input_is_one_sentence(arguments, why):
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("ringwood: ") and why in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "cores"),
+    [
+        (["--hosts", "2x64"], 64),  # a cluster that is thought of: a core for each rank
+        (["--hosts", "2x64", "--cores", "3"], 3),
+        (["--ranks", "64"], min(64, len(os.sched_getaffinity(0)))),  # this host
+        (["--ranks", "64", "--parameters", "default"], 64),
+    ],
+)
+def test_cores_are_counted_alike_in_explain_and_simulate(words, cores):
+    for command in ("explain", "simulate"):
+        done = run(command, "all_reduce", "1K", *words)
+        assert done.returncode == 0, done.stderr
+        said = int(re.search(r"(\d+) cores? each", done.stdout)[1])
+        assert said == cores, done.stdout

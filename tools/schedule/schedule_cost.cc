@@ -134,6 +134,7 @@ int print_costs(const TypedSchedule& typed, const TypedCost& cost) {
   machine.hosts = schedules.hosts;
   if (machine.hosts.empty()) machine.hosts.assign(schedules.all.size(), 0);
   machine.nodes.clear();
+  set_cores(machine, 0, is_file(cost.parameters), cost.parameters == "host");
   std::vector<ScheduleCost> rows;
   ModelQuery query;
   for (const size_t bytes : sizes_of(cost, schedules.collective)) {

@@ -108,10 +108,8 @@ void set_machine(const RawArguments& typed, SimulateOptions& options) {
     // Why far paths are slower is simulated.
     if (machine.net.far) machine.net.far->rate = machine.net.nic;
   }
-  if (typed.cores > 0)
-    machine.cores = typed.cores;
-  else if (!is_file(typed.parameters) && !typed.cluster)
-    machine.cores = std::max(machine.cores, options.ranks_per_host);
+  set_cores(machine, typed.cores, is_file(typed.parameters) || typed.cluster,
+            typed.parameters == "host");
   if (typed.rails > 0) machine.net.rails = typed.rails;
   if (!typed.rail_use.empty()) machine.net.rail_of_rank = typed.rail_use == "rank";
   options.shape.rails = machine.net.rails;
@@ -162,7 +160,7 @@ std::vector<ScalePoint> simulate_points(const RawArguments& typed, const Progres
 
 // Hosts, and the ranks of each, that were not typed: those of a cluster.
 void take_shape(Shape& shape, const LikeCluster& cluster, const char* unequal) {
-  const bool counted = !shape.hosts.empty() && shape.hosts.find_first_of("x,*") == shape.hosts.npos;
+  const bool counted = !shape.hosts.empty() && !shape.lists_hosts();
   const bool needs_hosts = shape.hosts.empty() && shape.ranks == 0;
   const bool needs_ranks = shape.ranks == 0 && shape.ranks_per_host == 0;
   if (needs_hosts) shape.hosts = std::to_string(cluster.hosts);
@@ -327,7 +325,8 @@ void add_simulate_command(CLI::App& app) {
   add("collective", typed->words.collective, "COLLECTIVE", "all_reduce, broadcast, ...");
   add("bytes", typed->words.bytes, "BYTES", "512, 64K, 1G; of the whole buffer, or of n blocks");
   add_shape(*command, typed->shape);
-  add("--cores", typed->cores, "N", "of each host (one for each rank, or those of a file)")
+  add("--cores", typed->cores, "N",
+      "of each host (of a file; or this host's, for several hosts one for each rank at least)")
       ->check(whole(1, 4096));
   add("-a,--algorithm", options.algorithm, "ALGORITHM|all",
       "only this one, or each (sensible ones)");
