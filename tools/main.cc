@@ -46,6 +46,13 @@ void add_commands(CLI::App& app, int& exit_code) {
   add_man_command(app, exit_code, add_commands);
 }
 
+// --touch=3: the parser would take any number for yes.
+void refuse_values_of_flags(CLI::App& app) {
+  for (CLI::Option* option : app.get_options({}))
+    if (option->get_expected_max() == 0) option->disable_flag_override(true);
+  for (CLI::App* command : app.get_subcommands({})) refuse_values_of_flags(*command);
+}
+
 // A link to this command with the name of a program of nccl-tests does what that program does.
 std::vector<const char*> arguments_of(int argc, char** argv) {
   static std::string collective;
@@ -66,6 +73,7 @@ int run(int argc, char** argv) {
   app.require_subcommand(0, 1);
   int exit_code = 0;
   add_commands(app, exit_code);
+  refuse_values_of_flags(app);
   add_help(app, {{"ringwood perf all_reduce --ranks 2", "measures, and checks every result"},
                  {"ringwood explain all_reduce 1M --ranks 8", "what each algorithm would take"},
                  {"ringwood COMMAND --help", "explains a command, with examples"}});

@@ -2,10 +2,12 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "transports/base/error.h"
+#include "transports/base/knobs/nearest.h"
 
 namespace ringwood {
 namespace {
@@ -27,8 +29,11 @@ const Row& named(std::span<const Row> rows, std::string_view name, const char* w
     if (name == row.name || (!name.empty() && name == row.alias)) return row;
     names += fmt::format("{}{}", names.empty() ? "" : ", ", row.name);
   }
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("'{}' is not a {}; use one of {}", name, what, names));
+  std::vector<std::string_view> known;
+  for (const Row& row : rows) known.emplace_back(row.name);
+  const std::string near = did_you_mean(name, known);
+  refuse(fmt::format("'{}' is not a {}{} one of {}", name, what,
+                     near.empty() ? "; use" : near + " Use", names));
 }
 
 }  // namespace

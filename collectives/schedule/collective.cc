@@ -1,10 +1,12 @@
 #include "collectives/schedule/collective.h"
 
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "transports/base/error.h"
+#include "transports/base/knobs/nearest.h"
 
 namespace ringwood {
 namespace {
@@ -37,12 +39,16 @@ Collective parse_collective(std::string_view name) {
     return kept;
   };
   std::string all;
+  std::vector<std::string_view> names;
   for (const CollectiveTraits& row : kCollectiveTraits) {
     if (plain(name) == plain(row.name)) return row.collective;
+    names.emplace_back(row.name);
     all += all.empty() ? row.name : std::string(", ") + row.name;
   }
-  throw Error(ErrorCode::invalid_argument, fmt::format("unknown collective '{}', the names are {}",
-                                                       name.substr(0, kShownBytes), all));
+  name = name.substr(0, kShownBytes);
+  const std::string near = did_you_mean(name, names);
+  refuse(fmt::format("unknown collective '{}'{} names are {}", name,
+                     near.empty() ? ", the" : near + " The", all));
 }
 
 int required_chunks(Collective collective, int n) {

@@ -35,7 +35,9 @@ class Line {
  public:
   Line(std::string_view text, int number) : text_(text), number_(number) {}
 
-  [[noreturn]] void refuse(const std::string& why) const {
+  // A schedule's text is ASCII; whatever else the file has must not reach a terminal.
+  [[noreturn]] void refuse(std::string why) const {
+    std::ranges::replace_if(why, [](unsigned char c) { return c < ' ' || c > '~'; }, '?');
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("schedule text, line {}: {}", number_, why));
   }

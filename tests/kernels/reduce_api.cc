@@ -48,7 +48,8 @@ TEST(ReduceNames, PrintAndParse) {
 
 TEST(ReduceNames, ErrorsNameTheChoices) {
   EXPECT_EQ(cause_of([] { parse_data_type("float12"); }),
-            "'float12' is not a data type; use one of float64, float32, float16, bfloat16, "
+            "'float12' is not a data type; did you mean float32? Use one of float64, float32, "
+            "float16, bfloat16, "
             "float8_e4m3, float8_e5m2, int8, int16, int32, int64, uint8, bool8, complex64, "
             "complex128, uint32");
   EXPECT_EQ(cause_of([] { parse_reduce_op("mean"); }),

@@ -218,14 +218,18 @@ TEST(CollectiveNames, RoundTripWithAliases) {
   EXPECT_EQ(parse_collective("allreduce"), Collective::all_reduce);
   EXPECT_EQ(parse_collective("all-to-all"), Collective::all_to_all);
   EXPECT_EQ(parse_collective("reduce-scatter"), Collective::reduce_scatter);
-  for (const char* name : {"", "all", "All_reduce", "reduce "}) {
+  for (const auto& [name, near] : {std::pair{"", ", the"},
+                                   {"sum", ", the"},
+                                   {"All_reduce", "; did you mean all_reduce? The"},
+                                   {"reduce ", "; did you mean reduce? The"},
+                                   {"scater", "; did you mean scatter? The"}}) {
     try {
       parse_collective(name);
       ADD_FAILURE() << "accepted: " << name;
     } catch (const Error& error) {
       EXPECT_EQ(error.code, ErrorCode::invalid_argument);
-      EXPECT_EQ(error.cause, std::string("unknown collective '") + name +
-                                 "', the names are all_reduce, reduce, broadcast, all_gather, "
+      EXPECT_EQ(error.cause, std::string("unknown collective '") + name + "'" + near +
+                                 " names are all_reduce, reduce, broadcast, all_gather, "
                                  "gather, reduce_scatter, scatter, all_to_all, barrier");
     }
   }

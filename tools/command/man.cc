@@ -194,7 +194,7 @@ int check(const CommandDoc& root, AddCommands add_commands) {
 
 // The same for the command lines of a text.
 int check_lines(const std::string& file, const CommandDoc& root, AddCommands add_commands) {
-  std::istringstream lines(read_all(file));
+  std::istringstream lines(read_all("", file));
   int bad = 0, number = 0;
   for (std::string line; std::getline(lines, line);) {
     ++number;

@@ -14,15 +14,6 @@
 namespace ringwood::tools {
 namespace {
 
-// The whole of it. Infinite and undefined ones are none.
-std::optional<double> parse_decimal(std::string_view text) {
-  double value = 0;
-  const char* const end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || rest != end || !std::isfinite(value)) return std::nullopt;
-  return value;
-}
-
 // As it stands in a sentence: what is empty is seen, what is long is cut.
 std::string shown(const std::string& typed) { return typed.empty() ? "\"\"" : typed.substr(0, 40); }
 
@@ -36,6 +27,14 @@ std::optional<int64_t> parse_whole(std::string_view text) {
   // 010 is eight to some and ten to others.
   const std::string_view digits = text.starts_with('-') ? text.substr(1) : text;
   if (digits.size() > 1 && digits[0] == '0') return std::nullopt;
+  return value;
+}
+
+std::optional<double> parse_decimal(std::string_view text) {
+  double value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || rest != end || !std::isfinite(value)) return std::nullopt;
   return value;
 }
 

@@ -17,6 +17,9 @@ namespace ringwood::tools {
 // "12"; a sign only before a negative one. Null: another text, or more than 64 bits.
 std::optional<int64_t> parse_whole(std::string_view text);
 
+// "12.5", "1e-3"; neither infinite nor undefined.
+std::optional<double> parse_decimal(std::string_view text);
+
 // For add_option()->check(): "--ranks: two is not a whole number from 1 to 1024".
 CLI::Validator whole(int64_t least, int64_t most);
 // "0.5", "1e-3": "--tolerance: nan is not a number from 0 to 0.999".

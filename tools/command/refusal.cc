@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <regex>
 #include <utility>
 #include <vector>
 
@@ -36,13 +37,16 @@ std::vector<std::string> command_names(const CLI::App& app) {
   return names;
 }
 
-// What was meant is near: a third of the letters may be wrong, and a beginning is enough.
-std::string guess(const std::string& typed, const std::vector<std::string>& names) {
-  for (const std::string& name : names)
-    if (typed.size() > 2 && name.starts_with(typed)) return fmt::format("; did you mean {}?", name);
-  const std::string_view near = nearest(typed, names);
-  if (near.empty() || edit_distance(typed, near) > std::max<size_t>(1, typed.size() / 3)) return "";
-  return fmt::format("; did you mean {}?", near);
+// Where the parser's words say little to those who do not know it: "touch was given a disallowed
+// flag override", "--ranks: 1 required N missing".
+std::string sentence_of(const std::string& what) {
+  static const std::regex kValue("([^ ]+) was given a disallowed flag override");
+  static const std::regex kNoValue("(-[^ ]+): 1 required (.+) missing");
+  std::smatch found;
+  if (std::regex_match(what, found, kValue)) return fmt::format("--{} takes no value", found[1].str());
+  if (std::regex_match(what, found, kNoValue))
+    return fmt::format("{} needs a value: {} {}", found[1].str(), found[1].str(), found[2].str());
+  return what;
 }
 
 }  // namespace
@@ -56,14 +60,15 @@ std::string reason_of(const CLI::App& app, const CLI::ParseError& error) {
   if (superfluous && extra.empty() && !command_names(where).empty())
     return fmt::format("{}: which command? {}", path_of(where),
                        CLI::detail::join(command_names(where), ", "));
-  if (!superfluous || extra.empty()) return error.what();
+  if (!superfluous || extra.empty()) return sentence_of(error.what());
   const std::string word = extra[0].substr(0, extra[0].find('='));
   const std::string path = path_of(where);
   if (word.starts_with("-"))
-    return fmt::format("{} has no option {}{}", path, word, guess(word, option_names(where)));
+    return fmt::format("{} has no option {}{}", path, word,
+                       did_you_mean(word, option_names(where)));
   const std::vector<std::string> commands = command_names(where);
   if (!commands.empty())
-    return fmt::format("{} has no command '{}'{}", path, word, guess(word, commands));
+    return fmt::format("{} has no command '{}'{}", path, word, did_you_mean(word, commands));
   return fmt::format("{}: '{}' is one word too many", path, word);
 }
 

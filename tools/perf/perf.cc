@@ -18,6 +18,7 @@
 #include "tools/perf/perf_run.h"
 #include "tools/perf/soak/soak.h"
 #include "tools/replay/perf_replay.h"
+#include "transports/base/knobs/nearest.h"
 #include "transports/base/options.h"
 #include "transports/transport.h"
 
@@ -45,8 +46,9 @@ void require_algorithm(const OperationRow& row, const std::string& name, int ran
     for (const AlgorithmRow& other : algorithm_table()) {
       if (other.collective == *row.collective) names.push_back(other.name);
     }
-    refuse(fmt::format("{} has no algorithm {:?}; it has {}", row.name(), name,
-                       fmt::join(names, ", ")));
+    const std::string near = did_you_mean(name, names);
+    refuse(fmt::format("{} has no algorithm {:?}{} has {}", row.name(), name,
+                       near.empty() ? "; it" : near + " It", fmt::join(names, ", ")));
   }
   // Where the ranks will be is not known yet.
   std::vector<int> two_hosts(static_cast<size_t>(ranks));
@@ -60,13 +62,18 @@ void require_transports(const std::vector<std::string>& wanted) {
   for (const TransportRow& row : transport_table()) names.push_back(row.name);
   for (const std::string& name : wanted) {
     if (std::find(names.begin(), names.end(), name) == names.end()) {
-      refuse(fmt::format("there is no transport {:?}; there are {}", name, fmt::join(names, ", ")));
+      const std::string near = did_you_mean(name, names);
+      refuse(fmt::format("there is no transport {:?}{} are {}", name,
+                         near.empty() ? "; there" : near + " There", fmt::join(names, ", ")));
     }
   }
 }
 
 // Before anything is measured.
 void require_folder(const char* option, const std::string& file) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(file, ignored))
+    refuse(fmt::format("{} {}: it is a folder, not a file", option, file));
   const auto folder = std::filesystem::absolute(file).parent_path();
   if (::access(folder.c_str(), W_OK) != 0)
     refuse(fmt::format("{}: {} is not a folder that can be written to", option, folder.string()));
@@ -102,6 +109,12 @@ std::string remarks(const PerfOptions& perf) {
   return text;
 }
 
+void set_gpus(PerfOptions& perf, int gpus) {
+  perf.nccl = std::make_shared<NcclTestsOptions>(*perf.nccl);
+  perf.nccl->gpus = gpus;
+  perf.nccl->threads = 1;
+}
+
 // Ranks by -g and -t are forked, also by the only process of a launcher (mpirun -n 1, srun -n 1, a
 // batch script). Where a launcher has started several, each is one rank, and that is said.
 LaunchPlan plan_ranks(PerfOptions& perf, const Options& options) {
@@ -109,7 +122,11 @@ LaunchPlan plan_ranks(PerfOptions& perf, const Options& options) {
   launch_options.init_timeout = options.init_timeout;
   launch_options.finishes = perf.repeats();
   LaunchPlan plan = plan_launch(launch_options);
-  if (perf.ranks_by_gpus == 0) return plan;
+  if (perf.ranks_by_gpus == 0) {
+    // The head says what runs: as if -g had asked for it.
+    if (perf.nccl && !plan.joins) set_gpus(perf, plan.ranks);
+    return plan;
+  }
   if (!plan.joins || plan.ranks == 1) {
     launch_options.ranks = perf.ranks_by_gpus;
     return plan_launch(launch_options);
@@ -119,10 +136,7 @@ LaunchPlan plan_ranks(PerfOptions& perf, const Options& options) {
         "-g and -t ask for {} ranks in each process; each of the {} processes that were started is "
         "one rank: start as many as there are to be ranks, with -g 1",
         perf.ranks_by_gpus, plan.ranks));
-  if (perf.nccl) {
-    perf.nccl = std::make_shared<NcclTestsOptions>(*perf.nccl);
-    perf.nccl->gpus = perf.nccl->threads = 1;
-  }
+  if (perf.nccl) set_gpus(perf, 1);
   return plan;
 }
 

@@ -15,6 +15,7 @@
 #include "tools/perf/perf_device.h"
 #include "transports/base/clock.h"
 #include "transports/base/host.h"
+#include "transports/base/knobs/nearest.h"
 #include "transports/bootstrap/net.h"
 #include "transports/memory/arena.h"
 
@@ -172,9 +173,9 @@ const OperationRow& find_operation(std::string_view name) {
     if (plain == run_together) return row;
     names.emplace_back(row.name());
   }
-  throw Error(ErrorCode::invalid_argument,
-              fmt::format("there is no collective {:?}; there are {} and all", name,
-                          fmt::join(names, ", ")));
+  const std::string near = did_you_mean(plain, names);
+  refuse(fmt::format("there is no collective {:?}{} are {} and all", name,
+                     near.empty() ? "; there" : near + " There", fmt::join(names, ", ")));
 }
 
 size_t count_for(const OperationRow& row, size_t bytes, DataType type, int ranks) {

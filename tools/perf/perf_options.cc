@@ -5,6 +5,7 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <iterator>
 #include <map>
 #include <string_view>
@@ -55,6 +56,8 @@ void require_names(const CLI::App& command) {
   }
 }
 
+constexpr size_t kMaxSizes = 1000000;  // lines that nobody would wait for, nor read
+
 std::vector<size_t> parse_sizes(const RawArguments& typed) {
   std::vector<size_t> sizes;
   for (const std::string& size : split(typed.sizes)) sizes.push_back(parse_bytes("--sizes", size));
@@ -71,6 +74,9 @@ std::vector<size_t> parse_sizes(const RawArguments& typed) {
   if (step == 0 && typed.factor < 2)
     refuse(fmt::format("--stepfactor {} is not at least 2", typed.factor));
   for (size_t size = std::max<size_t>(first, 1); size <= last;) {
+    if (sizes.size() == kMaxSizes)
+      refuse(fmt::format("--stepbytes {} makes more than {} sizes; take larger steps",
+                         typed.step_bytes, kMaxSizes));
     sizes.push_back(size);
     const size_t factor = static_cast<size_t>(typed.factor);
     const bool multiply = step == 0 || (typed.nccl.chosen() && factor > 1);
@@ -143,6 +149,15 @@ void take_sizes(const RawArguments& typed, NcclTestsOptions& nccl) {
   nccl.step_factor = typed.factor;
 }
 
+// What is measured by a command of its own.
+void refuse_matrix_of(const std::string& what) {
+  std::error_code ignored;
+  if ((what != "hosts" && what != "rails") || std::filesystem::exists(what, ignored)) return;
+  refuse(fmt::format("--matrix {}: the pairs of {} are measured by ringwood matrix{} --json FILE, "
+                     "started as this is; --matrix shows that FILE in a report",
+                     what, what, what == "rails" ? " --rails mlx5_0,mlx5_1" : ""));
+}
+
 // An option that would be left aside is refused.
 void require_soak_options(const PerfOptions& perf, const CLI::App& command) {
   const bool soaks = perf.repeats() && !perf.nccl;
@@ -157,16 +172,32 @@ void require_soak_options(const PerfOptions& perf, const CLI::App& command) {
   validate_soak(perf);
 }
 
+// In the format of nccl-tests it is 1 for a report on the memory of GPUs, 0 for none.
+BufferKind parse_memory(const RawArguments& typed, PerfOptions& perf) {
+  static const std::map<std::string, BufferKind> kKinds{{"private", BufferKind::ordinary},
+                                                        {"shared", BufferKind::shared},
+                                                        {"remapped", BufferKind::remapped},
+                                                        {"cuda", BufferKind::device}};
+  if (const auto found = kKinds.find(typed.memory); found != kKinds.end()) return found->second;
+  if (!typed.nccl.chosen() || (typed.memory != "0" && typed.memory != "1"))
+    refuse(
+        fmt::format("--memory {:?} is none of private, shared, remapped and cuda", typed.memory));
+  if (typed.memory == "1")
+    perf.warnings.emplace_back("--memory 1 is a report on the memory of GPUs; ignored");
+  return BufferKind::ordinary;
+}
+
 PerfOptions interpret(RawArguments& typed, const CLI::App& command) {
   PerfOptions perf = typed.perf;
   require_names(command);
-  if (!typed.hosts.empty())
+  if (command.count("--hosts") > 0)
     refuse(
         "--hosts is where a prediction (ringwood explain, ringwood simulate) places its ranks; "
         "here they run where they are started: mpirun, srun, torchrun, or --ranks N on this host");
   perf.report.csv = output_file(*command.get_option("--csv"), typed.csv, typed);
   perf.report.json = output_file(*command.get_option("--json"), typed.json, typed);
   if (!typed.html.empty()) perf.report.html = typed.html;
+  refuse_matrix_of(perf.report.matrix);
   if (!perf.report.matrix.empty() && !perf.report.html)
     refuse("--matrix shows rates of pairs in the report of --html; give both");
   if (!perf.report.compare.empty() && !perf.report.html)
@@ -194,11 +225,7 @@ PerfOptions interpret(RawArguments& typed, const CLI::App& command) {
   perf.algorithms = split(typed.algorithms);
   if (std::ranges::count(perf.algorithms, "all") > 0) perf.algorithms = {"all"};
   perf.check = typed.check != 0;
-  static const std::map<std::string, BufferKind> kKinds{
-      {"private", BufferKind::ordinary},  {"shared", BufferKind::shared},
-      {"remapped", BufferKind::remapped}, {"cuda", BufferKind::device},
-      {"0", BufferKind::ordinary},        {"1", BufferKind::ordinary}};
-  perf.memory = kKinds.at(typed.memory);
+  perf.memory = parse_memory(typed, perf);
   if (perf.memory == BufferKind::device && perf.trial.touch)
     refuse("--touch is of the host's memory, which --memory cuda does not measure; leave one out");
   perf.launch.pin = typed.pin != 0;
@@ -242,7 +269,7 @@ void add_how(CLI::App& command, RawArguments& typed) {
       ->check(whole(1, 1024));
   add("--algorithm", typed.algorithms, "ALGORITHM,...|all",
       "instead of the choice; several, or all, take turns; see ringwood algorithms");
-  add("--hosts", typed.hosts, "HOSTS", "")->group("");
+  add("--hosts", typed.hosts, "HOSTS", "")->group("")->expected(0, 1);
   add("--segments", perf.segments, "N", "pipeline segments instead of the choice")
       ->check(whole(1, 4096));
   add("--tolerance", perf.tolerance, "ERROR",
@@ -251,8 +278,7 @@ void add_how(CLI::App& command, RawArguments& typed) {
   add("--transport", typed.transports, "TRANSPORT,...", "only these: shm, tcp, ...");
   add("--memory", typed.memory, "private|shared|remapped|cuda",
       "private; shared: the ranks of a host read it in place; remapped: becomes so; cuda: of the "
-      "host's devices in turn (private)")
-      ->check(CLI::IsMember({"private", "shared", "remapped", "cuda", "0", "1"}).description(""));
+      "host's devices in turn (private)");
   add("-n,--iters", perf.trial.iters, "N", "operations per batch (as many as fill 2 ms)")
       ->check(whole(1, 100000000));
   add("-w,--warmup_iters", perf.trial.warmup, "N", "operations before the first batch (5)")

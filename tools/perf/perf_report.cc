@@ -208,7 +208,11 @@ Report::Report(const ReportOptions& options, int ranks, const std::string& remar
       json_("--json", options.json),
       table_(csv_.is_standard_output() || json_.is_standard_output() ? stderr : stdout),
       lines_(table_, columns()) {
-  fmt::print(table_, "# {}{}\n", head_of_report(ranks), remarks);
+  fmt::print(
+      table_,
+      "# {}{}\n# time, median, slowest: of batches without instruments; p50, p99, skew, last: "
+      "of single operations after them\n",
+      head_of_report(ranks), remarks);
   if (const std::string left = lines_.left_out(); !left.empty()) fmt::print(table_, "# {}\n", left);
   if (csv_) fmt::print(csv_.stream(), "{}\n", kCsvHead);
 }

@@ -23,7 +23,7 @@ void require_alone(const CLI::App& command) {
   for (const char* option :
        {"collective", "--minbytes", "--maxbytes", "--stepfactor", "--stepbytes", "--sizes",
         "--dtype", "--op", "--root", "--ladder", "--algorithm", "--segments", "--iters", "--touch",
-        "--csv", "--min-busbw", "--format"})
+        "--csv", "--min-busbw", "--format", "--run_cycles", "--interval"})
     if (command.count(option) > 0)
       throw Error(ErrorCode::invalid_argument,
                   fmt::format("--replay runs what was recorded: leave out {}", option));

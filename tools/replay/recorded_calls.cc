@@ -143,7 +143,9 @@ std::string name_of(const RecordedCall& call) {
   return name_of(operation);
 }
 
-RecordedRun read_recorded_run(const std::string& source, const std::string& group) {
+namespace {
+
+RecordedRun read_run(const std::string& source, const std::string& group) {
   std::vector<RecordedRun> runs;
   std::vector<std::string> names;
   for (const TracedGroup& traced : read_dumps({source})) {
@@ -163,6 +165,16 @@ RecordedRun read_recorded_run(const std::string& source, const std::string& grou
     refuse(fmt::format("{} has several groups: take one with --group {}", source,
                        fmt::join(names, "|")));
   return std::move(runs.front());
+}
+
+}  // namespace
+
+RecordedRun read_recorded_run(const std::string& source, const std::string& group) {
+  try {
+    return read_run(source, group);
+  } catch (const Error& error) {
+    refuse("--replay " + error.cause);
+  }
 }
 
 }  // namespace ringwood::tools

@@ -194,7 +194,7 @@ void interpret(TypedRun& run, PerfOptions perf) {
 int run_them(TypedRun& run) {
   if (!run.file.empty()) {
     const Collective collective = *run.perf.operations[0]->collective;
-    run.perf.schedules = ProvedSchedules::parse(collective, read_all(run.file), run.perf.root);
+    run.perf.schedules = ProvedSchedules::parse(collective, read_all("", run.file), run.perf.root);
     run.perf.launch.needed = run.perf.schedules->size();
   }
   return run_perf(run.perf);

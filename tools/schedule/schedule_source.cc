@@ -39,7 +39,7 @@ Schedules from_table(const TypedSchedule& typed, Collective collective) {
 }
 
 Schedules from_text(const TypedSchedule& typed, Collective collective) {
-  Schedules found{collective, parse_schedules(read_all(typed.file)), {}, nullptr};
+  Schedules found{collective, parse_schedules(read_all("", typed.file)), {}, nullptr};
   if (typed.ranks > 0) require_ranks(found.n(), typed.ranks);
   if (!typed.hosts.empty()) found.hosts = places_of({typed.hosts, found.n()});
   return found;

@@ -1,11 +1,10 @@
 #include "tools/simulate/simulate_like.h"
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 
 #include <fmt/format.h>
 
+#include "tools/command/text_files.h"
 #include "tools/matrix/solve.h"
 #include "transports/base/error.h"
 
@@ -113,10 +112,7 @@ void set_slow(LikeCluster& cluster, const Matrix& matrix) {
 }  // namespace
 
 Matrix read_like_matrix(const std::string& file) {
-  std::ifstream in(file, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  if (!in.is_open() || in.bad()) refuse(fmt::format("--like {}: the file cannot be read", file));
-  Matrix matrix = parse_matrix(text);
+  Matrix matrix = parse_all("--like", file, parse_matrix);
   if (matrix.hosts.size() < 2 || matrix.rails.empty())
     refuse(fmt::format("--like {}: it has no matrix of two hosts or more", file));
   return matrix;

@@ -4,14 +4,13 @@
 #include <cctype>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <set>
 
 #include <fmt/format.h>
 
 #include "collectives/algorithms/algorithms.h"
+#include "tools/command/text_files.h"
 #include "transports/base/error.h"
 
 namespace ringwood::tools {
@@ -61,9 +60,7 @@ OwnText read_own_text(const std::string& word, const std::vector<Collective>& tu
     refuse(fmt::format("--file {}: of which collective? Write --file COLLECTIVE={}", word, path));
   const Collective collective =
       at == word.npos ? tuned.front() : parse_collective(word.substr(0, at));
-  std::ifstream in(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  if (!in.is_open() || in.bad()) refuse(fmt::format("--file {}: it cannot be read", path));
+  const std::string text = read_all("--file", path);
   const std::string name = plain_stem(path);
   if (name == "default" || find_algorithm(collective, name))
     refuse(fmt::format("--file {}: {} is a name of the table of algorithms; rename the file", path,

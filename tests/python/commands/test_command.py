@@ -277,7 +277,7 @@ def test_types_are_read_and_refused_alike(command):
     names = "float64, float32, float16, bfloat16, float8_e4m3, float8_e5m2, int8, int16, int32"
     for option in ("-d", "--dtype", "--datatype"):
         assert refused(option, "float12").startswith(
-            f"ringwood: 'float12' is not a data type; use one of {names}"
+            f"ringwood: 'float12' is not a data type; did you mean float32? Use one of {names}"
         )
     # Names of nccl-tests, read alike.
     for given, told in (("half", "float16"), ("double", "float64"), ("f8e4m3", "float8_e4m3")):

@@ -146,7 +146,7 @@ def test_earlier_results_are_of_the_same_ranks_types_and_operations(tmp_path):
     words = ["perf", "all_reduce", *QUICK, "--html", str(tmp_path / "page.html")]
     done = run(*words, "--compare", str(tmp_path / "many.json"))
     assert done.returncode == 2
-    assert "many.json was measured with 64 ranks, and this run has 2" in done.stderr
+    assert "many.json: it was measured with 64 ranks, and this run has 2" in done.stderr
     compared = [f"--compare={tmp_path / name}.json" for name in ("some", "max")]
     assert run(*words, *compared).returncode == 0
     page = (tmp_path / "page.html").read_text()

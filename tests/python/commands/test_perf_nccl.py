@@ -256,6 +256,28 @@ def test_flags_change_heads_as_there(tmp_path):
     assert set(report["results"][0]["in_place"]) == {"cpu_time", "alg_bw", "bus_bw", "nwrong"}
 
 
+def test_a_least_bandwidth_that_is_no_number_is_no_demand_that_passes():
+    done = run(*FIXED, NCCL_TESTS_MIN_BW="abc")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "NCCL_TESTS_MIN_BW=abc is not a number of GB/s" in done.stderr
+
+
+def test_defaults_that_scripts_write_are_not_warned_of():
+    done = run(*FIXED, *["-p", "0", "-y", "0", "-G", "0", "-M", "0", "--memory", "0"])
+    assert (done.returncode, done.stderr) == (0, "")
+    done = run(*FIXED, *["-G", "1", "--memory", "1"])
+    assert done.returncode == 0
+    assert "-G means nothing where no GPU is used" in done.stderr
+    assert "--memory 1 is a report on the memory of GPUs; ignored" in done.stderr
+
+
+@pytest.mark.parametrize(("words", "ranks"), [([], 2), (["--ranks", "3"], 3), (["-t", "2"], 2)])
+def test_the_head_says_how_many_are_started(words, ranks):
+    done = run("perf", "all_reduce", "--format", "nccl-tests", "-b", "1K", "-e", "1K", *words)
+    threads, gpus = re.search(r"nThread (\d+) nGpus (\d+)", done.stdout).groups()
+    assert int(threads) * int(gpus) == ranks == done.stdout.count("#  Rank ")
+
+
 def test_sizes_that_memory_is_not_enough_for_are_left_out():
     done = measured("all_reduce", "-b", "8", "-e", "9000G", "-f", "1000000000000")
     (row,) = rows(done.stdout)
@@ -302,6 +324,10 @@ def test_defaults_are_those_of_nccl_tests():
         (["all_reduce", "--format", "nccl-tests", "--json"], "-J FILE"),
         (["all_reduce", "-J", "x.json"], "belongs to --format nccl-tests"),
         (["all_reduce", "--format", "nccl-tests", "-J", "/nowhere/x.json"], "-J: /nowhere is not"),
+        (["all_reduce", "--format", "nccl-tests", "-J", ""], '-J "" names no file'),
+        (["all_reduce", "--format", "nccl-tests", "-J", "/"], "-J /: it is a folder"),
+        (["all_reduce", "--format", "nccl-tests", "--average", "x"], '--average "x" is not 0, 1'),
+        (["all_reduce", "--format", "nccl-tests", "--memory", "2"], "none of private, shared"),
         (["all_reduce", "--ranks", "3", "-g", "2"], "contradicts"),
         (["all_reduce", "-r", "first"], "is not a rank"),
     ],

@@ -4,11 +4,11 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "tools/command/text_files.h"
 #include "tools/perf/nccl_tests/nccl_call.h"
 #include "tools/perf/nccl_tests/nccl_options.h"
 #include "tools/perf/perf_operations.h"
@@ -94,11 +94,9 @@ void read_peers(const json& report, const std::string& mode, Points& points) {
 json parse(const std::string& file) {
   std::error_code error;
   const uintmax_t size = fs::file_size(file, error);
-  if (error) refuse(fmt::format("{} cannot be read: {}", file, error.message()));
-  if (size > kMaxBytes) refuse(fmt::format("{} is larger than a report can be", file));
-  std::ifstream in(file, std::ios::binary);
-  json report = json::parse(in, nullptr, false);
-  if (!report.is_object()) refuse(fmt::format("{} is not a JSON object", file));
+  if (!error && size > kMaxBytes) refuse_file("--compare", file, "it is larger than a report");
+  json report = json::parse(read_all("--compare", file), nullptr, false);
+  if (!report.is_object()) refuse_file("--compare", file, "it is not a JSON object");
   return report;
 }
 
@@ -120,13 +118,14 @@ std::vector<EarlierResults> read_earlier_results(const std::string& what, int ra
     else
       read_ours(report, name, points);
   } catch (const json::exception&) {
-    refuse(fmt::format("{} is a JSON of neither ringwood perf, nccl-tests nor bench/peers", file));
+    refuse_file("--compare", file,
+                "it is a JSON of neither ringwood perf, nccl-tests nor bench/peers");
   }
   if (points.all().empty() && points.other_ranks() > 0)
-    refuse(
-        fmt::format("--compare: {} was measured with {} ranks, and this run has {}; leave it "
-                    "away, or measure with as many",
-                    file, points.other_ranks(), ranks));
+    refuse_file("--compare", file,
+                fmt::format("it was measured with {} ranks, and this run has {}; leave it away, or "
+                            "measure with as many",
+                            points.other_ranks(), ranks));
   std::vector<EarlierResults> all;
   for (const auto& [key, sizes] : points.all()) {
     EarlierResults& one = all.emplace_back(EarlierResults{key.first, key.second, {}, {}, {}});

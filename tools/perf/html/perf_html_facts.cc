@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <iterator>
 #include <map>
 #include <optional>
 
+#include "tools/command/text_files.h"
 #include "tools/matrix/matrix_report.h"
 #include "tools/perf/html/perf_sweeps.h"
 #include "transports/base/error.h"
@@ -122,12 +122,7 @@ void add_limits(HtmlReport& report, const RunFacts& facts) {
 }
 
 Matrix read_matrix(const std::string& file) {
-  std::ifstream in(file, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  if (!in.is_open() || in.bad())
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("--matrix {}: the file cannot be read", file));
-  return parse_matrix(text);
+  return parse_all("--matrix", file, parse_matrix);
 }
 
 void add_matrix(HtmlReport& report, const Matrix& matrix) {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/perf/perf_compare.h"
+#include "tools/perf/html/perf_compare.h"
 #include "tools/perf/perf_report.h"
 
 namespace ringwood::tools {

@@ -271,8 +271,8 @@ void NcclTestsReport::end_line() {
 
 bool NcclTestsReport::end() {
   const double mean = sides_ > 0 ? bus_bw_ / sides_ : 0;
-  const bool demanded = head_.min_bandwidth != -1;
-  const bool enough = !(mean < head_.min_bandwidth * 0.9);
+  const bool demanded = options_.min_bandwidth != -1;
+  const bool enough = !(mean < options_.min_bandwidth * 0.9);
   std::printf("# %-20s : %d %s\n", "Out of bounds values", errors_, errors_ ? "FAILED" : "OK");
   std::printf("# %-20s : %g %s\n", "Avg bus bandwidth", mean,
               demanded ? enough ? "OK" : "FAILED" : "");

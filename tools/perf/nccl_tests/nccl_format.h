@@ -24,8 +24,7 @@ struct NcclHead {
   std::string program;  // "all_reduce_perf"
   std::vector<std::string> arguments;
   std::vector<NcclRank> ranks;
-  size_t reduced_bytes = 0;   // the largest size that memory is enough for; 0: all are
-  double min_bandwidth = -1;  // NCCL_TESTS_MIN_BW; negative: none
+  size_t reduced_bytes = 0;  // the largest size that memory is enough for; 0: all are
 };
 
 struct NcclLine {

@@ -14,7 +14,7 @@
 namespace ringwood::tools {
 namespace {
 
-// They are about a GPU, or about how its work is started.
+// They are about a GPU, or about how its work is started. Scripts write the default of some, 0.
 constexpr const char* kIgnored[] = {"-p,--parallel_init",
                                     "-y,--stream_null",
                                     "-G,--cudagraph",
@@ -41,22 +41,24 @@ std::string program_name(const std::string& path) {
   return name;
 }
 
-int parse_average(const std::string& text) {
+int parse_average(const char* option, const std::string& text) {
   int value = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < 0 || value > 3)
     refuse(
-        fmt::format("-a {:?} is not 0, 1, 2 or 3, which is what -a means in the format of "
+        fmt::format("{} {:?} is not 0, 1, 2 or 3, which is what it means in the format of "
                     "nccl-tests; an algorithm is named by --algorithm",
-                    text));
+                    option, text));
   return value;
 }
 
 // One line for all of them.
-void warn_of_ignored(const CLI::App& command, PerfOptions& perf) {
+void warn_of_ignored(const NcclTyped& typed, PerfOptions& perf) {
   std::vector<std::string> names;
   for (const char* option : kIgnored) {
-    if (given(command, long_name(option))) names.push_back(std::string(option).substr(0, 2));
+    const auto found = typed.ignored.find(option);
+    if (found != typed.ignored.end() && !found->second.empty() && found->second != "0")
+      names.push_back(std::string(option).substr(0, 2));
   }
   if (names.empty()) return;
   perf.warnings.push_back(fmt::format("{} mean{} nothing where no GPU is used; ignored",
@@ -68,6 +70,13 @@ void warn_of_splits(PerfOptions& perf) {
     if (std::getenv(name) != nullptr)
       perf.warnings.push_back(fmt::format("{} is ignored: all ranks are one group", name));
   }
+}
+
+// A word would be no demand, and the run would pass.
+double bandwidth(const char* least) {
+  const std::optional<double> gbs = parse_decimal(least);
+  if (!gbs) refuse(fmt::format("NCCL_TESTS_MIN_BW={} is not a number of GB/s", least));
+  return *gbs;
 }
 
 std::shared_ptr<NcclTestsOptions> options_of(const NcclTyped& typed, const CLI::App& command,
@@ -83,11 +92,14 @@ std::shared_ptr<NcclTestsOptions> options_of(const NcclTyped& typed, const CLI::
   options->per_iter = typed.per_iter != 0;
   options->per_iter_skip = typed.skip;
   options->timestamps = typed.timestamps != 0;
+  if (given(command, "--output_file") && typed.output_file.empty()) refuse("-J \"\" names no file");
   options->output_file = typed.output_file;
   options->gpus = std::max(typed.gpus, 1);
   options->threads = std::max(typed.threads, 1);
-  if (!typed.average.empty()) options->average = parse_average(typed.average);
-  if (!typed.a.empty()) options->average = parse_average(typed.a);
+  if (!typed.average.empty()) options->average = parse_average("--average", typed.average);
+  if (!typed.a.empty()) options->average = parse_average("-a", typed.a);
+  if (const char* least = std::getenv("NCCL_TESTS_MIN_BW"))
+    options->min_bandwidth = bandwidth(least);
   if (typed.agg_iters > 1)
     perf.warnings.push_back("-m: the operations of an iteration are carried out one by one");
   if (typed.skip > 0 && !options->per_iter) {
@@ -136,12 +148,12 @@ void declare_nccl_options(CLI::App& command, NcclTyped& typed) {
       ->check(whole(0, 4096));
   add("-R,--local_register", typed.registered, "0-2", "1 and 2: --memory shared")
       ->check(whole(0, 2));
-  for (const char* option : kIgnored) add(option, typed.ignored, "", "")->group("");
+  for (const char* option : kIgnored) add(option, typed.ignored[option], "N", "of GPUs; ignored");
 }
 
 void interpret_nccl_options(const NcclTyped& typed, const CLI::App& command, int checks,
                             PerfOptions& perf) {
-  warn_of_ignored(command, perf);
+  warn_of_ignored(typed, perf);
   if (typed.registered > 0) perf.memory = BufferKind::shared;
   if (typed.gpus > 0 || typed.threads > 0) {
     const int ranks = std::max(typed.gpus, 1) * std::max(typed.threads, 1);

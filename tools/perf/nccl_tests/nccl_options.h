@@ -1,6 +1,7 @@
 // The flags of nccl-tests that `ringwood perf` has for them: taken, or told to mean nothing here.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 
@@ -20,7 +21,7 @@ struct NcclTyped {
   int gpus = 0, threads = 0;  // 0: not given
   int agg_iters = 1, blocking = 0, timestamps = 0, per_iter = 0, skip = 0, unalign = 0;
   int registered = 0, cpu_time = 0;
-  std::string ignored;  // values of the flags without a meaning here
+  std::map<std::string, std::string> ignored;  // of the flags without a meaning here, by name
 
   bool chosen() const { return format == "nccl-tests"; }
 };

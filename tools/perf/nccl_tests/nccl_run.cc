@@ -36,7 +36,6 @@ NcclHead head_of(const PerfOptions& perf, std::vector<NcclRank> ranks) {
   head.program = nccl_program(*perf.operations.front());
   head.arguments = command_line();
   head.ranks = std::move(ranks);
-  if (const char* least = std::getenv("NCCL_TESTS_MIN_BW")) head.min_bandwidth = std::atof(least);
   return head;
 }
 

@@ -28,6 +28,7 @@ struct NcclTestsOptions {
   bool cpu_time = false;      // -C: until calls return, which is when they are done
   std::string output_file;    // -J
   int gpus = 1, threads = 1;  // -g and -t
+  double min_bandwidth = -1;  // NCCL_TESTS_MIN_BW; negative: none
   // Of the sizes, for the head.
   size_t min_bytes = 0, max_bytes = 0, step_bytes = 0;
   int64_t step_factor = 1;
