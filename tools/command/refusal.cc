@@ -43,7 +43,8 @@ std::string sentence_of(const std::string& what) {
   static const std::regex kValue("([^ ]+) was given a disallowed flag override");
   static const std::regex kNoValue("(-[^ ]+): 1 required (.+) missing");
   std::smatch found;
-  if (std::regex_match(what, found, kValue)) return fmt::format("--{} takes no value", found[1].str());
+  if (std::regex_match(what, found, kValue))
+    return fmt::format("--{} takes no value", found[1].str());
   if (std::regex_match(what, found, kNoValue))
     return fmt::format("{} needs a value: {} {}", found[1].str(), found[1].str(), found[2].str());
   return what;

@@ -1,14 +1,10 @@
 """`ringwood perf --format nccl-tests`: the format of NVIDIA/nccl-tests 2.19.6, field by field."""
 
-import contextlib
 import json
 import os
 import re
 import shutil
-import signal
 import subprocess
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from processes import PATIENCE_S
@@ -361,43 +357,6 @@ def test_the_only_process_of_a_launcher_starts_the_ranks(gpus):
     ranks = [line.split()[2] for line in done.stdout.splitlines() if "#  Rank" in line]
     assert ranks == [str(rank) for rank in range(int(gpus))]
     assert (f" nGpus {gpus} " in done.stdout, done.stderr) == (True, "")
-
-
-@contextlib.contextmanager
-def endless(file: Path) -> Iterator[subprocess.Popen]:
-    """A run without an end, which has written three lines."""
-    command = [BINARY, "perf", "all_reduce", "--format", "nccl-tests", "-b", "8", "-e", "8"]
-    command += ["-n", "2", "-N", "0", "-J", file]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as run:
-        shown = 0
-        while shown < 3:
-            shown += not run.stdout.readline().startswith("#")
-        yield run
-
-
-def test_what_is_measured_is_written_as_it_comes(tmp_path):
-    """Only the last line may be half written."""
-    file = tmp_path / "endless.json"
-    with endless(file) as run:
-        run.kill()
-        run.stdout.read()
-    head, _, lines = file.read_text().partition('"results": [')
-    assert '"version": 3' in head
-    assert lines.count('"size":8,') >= 2
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_run_that_is_stopped_ends_with_its_foot(number, tmp_path):
-    file = tmp_path / "endless.json"
-    with endless(file) as run:
-        run.send_signal(number)
-        rest = run.stdout.read()
-    assert run.returncode == 0
-    assert re.search(r"^# Out of bounds values : 0 OK\n# Avg bus bandwidth    : \S+ \n", rest, re.M)
-    assert rest.endswith("# Collective test concluded: all_reduce_perf\n#\n\n")
-    results = json.loads(file.read_text())
-    assert len(results["results"]) >= 3
-    assert results["out_of_bounds"]["okay"] == "true"
 
 
 @pytest.mark.skipif(not shutil.which("mpirun.openmpi"), reason="there is no Open MPI here")

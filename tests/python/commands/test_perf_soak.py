@@ -193,6 +193,43 @@ def test_loss_is_told_with_its_interval_and_any_host_may_stop_it(tmp_path):
     assert outputs[1][0] == ""
 
 
+@contextlib.contextmanager
+def endless(file: Path) -> Iterator[subprocess.Popen]:
+    """A run without an end, which has written three lines."""
+    command = [BINARY, "perf", "all_reduce", "--format", "nccl-tests", "-b", "8", "-e", "8"]
+    command += ["-n", "2", "-N", "0", "-J", file]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as run:
+        shown = 0
+        while shown < 3:
+            shown += not run.stdout.readline().startswith("#")
+        yield run
+
+
+def test_what_is_measured_is_written_as_it_comes(tmp_path):
+    """Only the last line may be half written."""
+    file = tmp_path / "endless.json"
+    with endless(file) as run:
+        run.kill()
+        run.stdout.read()
+    head, _, lines = file.read_text().partition('"results": [')
+    assert '"version": 3' in head
+    assert lines.count('"size":8,') >= 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_stopped_ends_with_its_foot(number, tmp_path):
+    file = tmp_path / "endless.json"
+    with endless(file) as run:
+        run.send_signal(number)
+        rest = run.stdout.read()
+    assert run.returncode == 0
+    assert re.search(r"^# Out of bounds values : 0 OK\n# Avg bus bandwidth    : \S+ \n", rest, re.M)
+    assert rest.endswith("# Collective test concluded: all_reduce_perf\n#\n\n")
+    results = json.loads(file.read_text())
+    assert len(results["results"]) >= 3
+    assert results["out_of_bounds"]["okay"] == "true"
+
+
 @pytest.mark.parametrize(
     ("words", "why"),
     [

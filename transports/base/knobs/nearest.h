@@ -42,20 +42,19 @@ std::string_view nearest(std::string_view name, const Names& names) {
   return found;
 }
 
-// "; did you mean all_reduce?", or "" where none is near: a third of the letters may be wrong, and a
-// beginning is enough. Two letters say too little.
+// "; did you mean all_reduce?", or "" where none is near: a third of the characters may be wrong,
+// and a beginning is enough. Two characters say too little.
 template <class Names>
 std::string did_you_mean(std::string_view typed, const Names& names) {
-  const size_t letters = typed.size() - std::min(typed.find_first_not_of('-'), typed.size());
-  if (letters < 3) return "";
+  const size_t dashes = std::min(typed.find_first_not_of('-'), typed.size());
+  if (typed.size() < dashes + 3) return "";
   std::string_view found;
   for (const std::string_view name : names)
     if (found.empty() && name.starts_with(typed)) found = name;
-  if (found.empty()) found = nearest(typed, names);
-  if (found.empty() || found == typed ||
-      (!found.starts_with(typed) &&
-       edit_distance(typed, found) > std::max<size_t>(1, typed.size() / 3)))
-    return "";
+  const bool begun = !found.empty();
+  if (!begun) found = nearest(typed, names);
+  const size_t most = std::max<size_t>(1, typed.size() / 3);
+  if (found.empty() || found == typed || (!begun && edit_distance(typed, found) > most)) return "";
   return "; did you mean " + std::string(found) + "?";
 }
 
