@@ -56,6 +56,14 @@ def init(rank: int, size: int, port: int, timeout_s: float = NEVER_S, **options)
     )
 
 
+def new_group_everywhere(*arguments, **options):
+    """As dist.new_group(), on all ranks of the default group; none of them is inside it on return.
+    An error that ends the group would be raised from there, too, on a rank that comes late."""
+    group = dist.new_group(*arguments, **options)
+    dist.barrier()  # of the default group, which lives on
+    return group
+
+
 def normal(generator: torch.Generator, *shape: int) -> torch.Tensor:
     """The same numbers on every device: a generator is of one, of the CPU."""
     return torch.randn(*shape, generator=generator, device="cpu").to(torch.get_default_device())

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
-from backend_ranks import BACKEND, init, run_ranks, seconds
+from backend_ranks import BACKEND, init, new_group_everywhere, run_ranks, seconds
 from processes import NEVER_S, PATIENCE_S, ROOT, held_port
 
 CPU = torch.device("cpu")
@@ -206,7 +206,7 @@ ERRORS = [
 @pytest.mark.parametrize("description", [None, "tensor parallel"])
 def test_errors_name_the_group_and_its_global_ranks(description):
     def body(rank, size):
-        group = dist.new_group([1, 2], group_desc=description)
+        group = new_group_everywhere([1, 2], group_desc=description)
         if rank > 0:
             name = group.group_name
             quoted = f"group '{description}' ({name})" if description else f"group '{name}'"

@@ -96,10 +96,11 @@ def interrupt_when_it_waits(begun) -> None:
     [synchronous, asynchronous, large, gather, sparse, receive, monitored, behind_another_thread],
 )
 def test_interrupted_wait(wait):
-    begun, interrupted = FORK.Event(), FORK.Event()
+    together, begun, interrupted = FORK.Barrier(3), FORK.Event(), FORK.Event()
 
     def body(rank, size):
         dist.barrier()
+        together.wait()  # the interruption is not to meet another rank in the barrier
         if rank == WAITING:
             signal.signal(signal.SIGINT, handler_that_raises)
             interrupt_when_it_waits(begun)

@@ -5,7 +5,7 @@ import os
 import pytest
 import torch
 import torch.distributed as dist
-from backend_ranks import BACKEND, init, run_ranks
+from backend_ranks import BACKEND, init, new_group_everywhere, run_ranks
 from ringwood_command import absent_here, transports
 
 pytestmark = pytest.mark.skipif(BACKEND != "ringwood", reason="gloo returns what has come")
@@ -188,7 +188,7 @@ def test_mismatch(transport, size, case):
         os.environ["RINGWOOD_TRANSPORTS"] = transport
         init(rank, size, int(os.environ["MASTER_PORT"]))
         for count in COUNTS:
-            group = dist.new_group()  # an error ends it
+            group = new_group_everywhere()  # an error ends it
             call = Call(rank, size, count, group)
             with pytest.raises(dist.DistBackendError, match="mismatch"):
                 case(call)

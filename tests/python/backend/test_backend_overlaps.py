@@ -112,8 +112,10 @@ def scattered(out: torch.Tensor) -> list | None:
 def test_an_output_that_overlaps_itself(name):
     """On one rank: refused there before anything is sent, and the other hears of it."""
     count, call = ONE_OUTPUT[name]
+    together = FORK.Barrier(2)
 
     def body(rank, size):
+        together.wait()  # a refusal is not to meet the other while it makes the group
         if rank == 1:
             one = torch.zeros(1)
             with pytest.raises(RuntimeError, match=r"share memory.*clone\(\)") as raised:

@@ -1,12 +1,15 @@
 """What may be wrong on one rank only: how its tensors fit each other. The others, who have perhaps
 begun, hear of it at once, by no time-out: there is none before the test's own."""
 
+import multiprocessing
+
 import pytest
 import torch
 import torch.distributed as dist
-from backend_ranks import BACKEND, run_ranks
+from backend_ranks import BACKEND, new_group_everywhere, run_ranks
 
 pytestmark = pytest.mark.skipif(BACKEND != "ringwood", reason="the ranks of gloo wait")
+FORK = multiprocessing.get_context("fork")
 ones = torch.ones
 CPU = torch.device("cpu")
 
@@ -113,7 +116,7 @@ ELSEWHERE = [
 def test_the_others_hear_at_once():
     def body(rank, size):
         for call, mistake, exception, text in ELSEWHERE:
-            group = dist.new_group()
+            group = new_group_everywhere()
             if rank == 1:
                 with pytest.raises(exception, match=text) as raised:
                     call(group, *mistake)
@@ -139,8 +142,10 @@ SAME_CALLS = [
 @pytest.mark.parametrize("number", range(len(SAME_CALLS)))
 def test_a_list_that_is_wrong_for_one_of_the_ranks(number):
     """All call the same, and only rank 1 can see what is wrong."""
+    together = FORK.Barrier(2)
 
     def body(rank, size):
+        together.wait()  # a refusal is not to meet the other while it makes the group
         exception = dist.DistBackendError if rank == 0 else RuntimeError
         words = r"rank 1 .*refused.*at index 1" if rank == 0 else r"invalid tensor size at index 1"
         with pytest.raises(exception, match=words):
