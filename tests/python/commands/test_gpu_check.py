@@ -112,6 +112,21 @@ def test_a_step_that_is_not_there(tmp_path, double):
     assert "no step kernels; there are facts, driver" in done.stderr
 
 
+def test_a_step_is_skipped_for_its_own_words_only(tmp_path):
+    """What compute-sanitizer says of a device that it cannot look at is an error of all others."""
+    for name in ("compute-sanitizer", "their-python"):
+        (tmp_path / name).write_text("#!/bin/sh\necho 'Error: Device not supported'\nexit 1\n")
+        (tmp_path / name).chmod(0o755)
+    steps = [*only("torch", "sanitizer"), "--python", str(tmp_path / "their-python")]
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    done = gpu_check("run", "--out", str(tmp_path), *steps, PATH=path)
+    assert done.returncode == 1, done.stdout + done.stderr
+    torch, sanitizer = json.loads((tmp_path / "gpu-check.json").read_text())["steps"]
+    assert "skipped" not in torch
+    assert torch["why"] == "ended with code 1: Error: Device not supported"
+    assert sanitizer["skipped"] == "compute-sanitizer: Device not supported"
+
+
 def test_bars_beside_gloo():
     from gpu_check.bars import gloo
     from gpu_check.steps import Step
