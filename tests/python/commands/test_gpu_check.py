@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 from processes import PATIENCE_S
-from ringwood_command import BINARY, ROOT, environment
+from ringwood_command import ROOT, environment
 from wakeups import growing_limit, measures_again
 
-DOUBLE = BINARY.parent.parent / "tests" / "libcuda.so.1"
 CHECK = ROOT / "tools" / "gpu-check"
 # The one that hangs has a rank, which hangs, too.
 ONE_ENDS_AND_ONE_HANGS = """
@@ -26,13 +25,6 @@ def test_that_hangs():
     time.sleep(300)
     os._exit(1)
 """
-
-
-@pytest.fixture
-def double() -> dict[str, str]:
-    if not DOUBLE.exists():
-        pytest.skip("the double of the driver is not built: CUDA's headers are missing")
-    return {"RINGWOOD_CUDA_LIBRARY": str(DOUBLE)}
 
 
 def gpu_check(*arguments: str, check: Path = CHECK, **more: str) -> subprocess.CompletedProcess:
@@ -49,10 +41,6 @@ def only(*steps: str) -> list[str]:
     return [word for step in steps for word in ("--only", step)]
 
 
-def without_a_driver() -> bool:
-    return not any(os.path.exists(f"/dev/nvidia{n}") for n in range(16))
-
-
 def copy_of_the_tree(to: Path) -> Path:
     """What travels to another machine: what git knows of, and no build."""
     names = subprocess.check_output(
@@ -65,8 +53,7 @@ def copy_of_the_tree(to: Path) -> Path:
     return to
 
 
-@pytest.mark.skipif(not without_a_driver(), reason="there is a GPU")
-def test_no_gpu_is_one_sentence(tmp_path):
+def test_no_gpu_is_one_sentence(tmp_path, no_gpu):
     done = gpu_check("run", "--out", str(tmp_path))
     assert done.returncode == 1
     assert "run it on a machine with an NVIDIA GPU" in done.stderr

@@ -1,24 +1,10 @@
 """`ringwood perf --memory cuda`, with a double of NVIDIA's driver."""
 
 import json
-import os
 import subprocess
 
 import pytest
 from ringwood_command import BINARY, run
-
-DOUBLE = BINARY.parent.parent / "tests" / "libcuda.so.1"
-
-
-@pytest.fixture
-def double() -> dict[str, str]:
-    if not DOUBLE.exists():
-        pytest.skip("the double of the driver is not built: CUDA's headers are missing")
-    return {"RINGWOOD_CUDA_LIBRARY": str(DOUBLE)}
-
-
-def without_a_driver() -> bool:
-    return not any(os.path.exists(f"/dev/nvidia{n}") for n in range(16))
 
 
 def test_every_operation_is_measured_and_right(tmp_path, double):
@@ -49,8 +35,7 @@ def test_algorithms_take_turns_on_it(double):
     assert "ring" in done.stdout
 
 
-@pytest.mark.skipif(not without_a_driver(), reason="there is a GPU")
-def test_no_driver_is_one_sentence():
+def test_no_driver_is_one_sentence(no_gpu):
     done = run("perf", "all_reduce", "--memory", "cuda", "--ranks", "2")
     assert done.returncode == 1
     assert done.stderr.count("install NVIDIA's driver") == 1, done.stderr
