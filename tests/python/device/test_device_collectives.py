@@ -113,13 +113,17 @@ def test_as_on_the_cpu(calls, size):
     run_ghosts(size, same_on_both(calls))
 
 
+def expect_sums_on_both(size, device):
+    for here in (device, torch.device("cpu")):
+        x = torch.ones(3, device=here)
+        dist.all_reduce(x)
+        assert x.sum().item() == 3 * size
+    dist.barrier()
+
+
 def test_one_backend_for_all_devices():
     def body(rank, size, device, ghost):
-        for here in (device, torch.device("cpu")):
-            x = torch.ones(3, device=here)
-            dist.all_reduce(x)
-            assert x.sum().item() == 3 * size
-        dist.barrier()
+        expect_sums_on_both(size, device)
         assert dist.get_backend_config() == "cpu:ringwood,cuda:ringwood,ghost:ringwood"
 
     run_ghosts(2, body, backend="ringwood")
@@ -174,11 +178,7 @@ def test_a_job_on_the_cpu_opens_no_driver():
 
 def test_beside_gloo_on_the_cpu():
     def body(rank, size, device, ghost):
-        for here in (device, torch.device("cpu")):
-            x = torch.ones(3, device=here)
-            dist.all_reduce(x)
-            assert x.sum().item() == 3 * size
-        dist.barrier()
+        expect_sums_on_both(size, device)
         backends = [dist.group.WORLD._get_backend(torch.device(d)).name() for d in ("cpu", device)]
         assert backends == ["gloo", "ringwood"]
 
