@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +19,7 @@ FIRST = 1 << 20  # bytes: the smallest of the perf steps
 MOST_OUTPUT = 6000  # characters of a step that failed
 CUDA_PATH = ":/usr/local/cuda/bin"
 PATIENCE_S = 5  # for a step that ends itself at its limit
+MARK = "GPU_CHECK_STEP"  # a variable that all processes of a step have
 
 
 @dataclass
@@ -64,10 +66,28 @@ def kept(found: dict) -> list[dict]:
     ]
 
 
-def end(process: subprocess.Popen) -> tuple[str, str]:
+def of_step(mark: str) -> list[int]:
+    """The processes that a step has started, in whatever group or session: what they began with
+    has its mark."""
+    found = []
+    for variables in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if f"{MARK}={mark}".encode() in variables.read_bytes().split(b"\0"):
+                found.append(int(variables.parent.name))
+    return found
+
+
+def end(process: subprocess.Popen, mark: str) -> tuple[str, str]:
     """With the ranks that it may have left; returns what it still said."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
+    deadline = time.monotonic() + PATIENCE_S
+    # One of them may start another one meanwhile.
+    while (left := of_step(mark)) and time.monotonic() < deadline:
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.02)
     try:
         return process.communicate(timeout=PATIENCE_S)
     except subprocess.TimeoutExpired:
@@ -79,6 +99,8 @@ def end(process: subprocess.Popen) -> tuple[str, str]:
 def carry_out(step: Step, limit_s: float, variables: dict[str, str]) -> dict:
     """The JSON that it gives, or {"ok": False, "why": ...}. Nothing of it stays."""
     limit_s = max(limit_s, 1)
+    mark = f"{os.getpid()}-{step.name}-{time.monotonic_ns()}"
+    marked = {"GPU_CHECK_LIMIT_S": str(limit_s), MARK: mark}
     try:
         process = subprocess.Popen(
             step.command,
@@ -86,18 +108,18 @@ def carry_out(step: Step, limit_s: float, variables: dict[str, str]) -> dict:
             stderr=subprocess.PIPE,
             text=True,
             process_group=0,
-            env=os.environ | variables | {"GPU_CHECK_LIMIT_S": str(limit_s)},
+            env=os.environ | variables | marked,
         )
     except OSError as error:
         return {"ok": False, "why": str(error)}
     try:
         output, errors = process.communicate(timeout=limit_s + PATIENCE_S)
     except subprocess.TimeoutExpired:
-        output, errors = end(process)
+        output, errors = end(process, mark)
         why = f"took longer than {limit_s:.0f} s and was stopped"
         return {"ok": False, "why": why, "output": (output + errors)[-MOST_OUTPUT:]}
     finally:
-        end(process)
+        end(process, mark)
     try:
         found = json.loads(step.writes.read_text() if step.writes else output)
     except (OSError, ValueError):

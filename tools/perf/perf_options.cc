@@ -153,9 +153,10 @@ void take_sizes(const RawArguments& typed, NcclTestsOptions& nccl) {
 void refuse_matrix_of(const std::string& what) {
   std::error_code ignored;
   if ((what != "hosts" && what != "rails") || std::filesystem::exists(what, ignored)) return;
-  refuse(fmt::format("--matrix {}: the pairs of {} are measured by ringwood matrix{} --json FILE, "
-                     "started as this is; --matrix shows that FILE in a report",
-                     what, what, what == "rails" ? " --rails mlx5_0,mlx5_1" : ""));
+  refuse(
+      fmt::format("--matrix {}: the pairs of {} are measured by ringwood matrix{} --json FILE, "
+                  "started as this is; --matrix shows that FILE in a report",
+                  what, what, what == "rails" ? " --rails mlx5_0,mlx5_1" : ""));
 }
 
 // An option that would be left aside is refused.

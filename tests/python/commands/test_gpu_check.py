@@ -114,6 +114,21 @@ def test_a_step_is_skipped_for_its_own_words_only(tmp_path):
     assert sanitizer["skipped"] == "compute-sanitizer: Device not supported"
 
 
+@pytest.mark.parametrize("ends", [True, False], ids=["ends", "hangs"])
+def test_nothing_of_a_step_stays(ends, tmp_path, monkeypatch):
+    """Its ranks may have groups and sessions of their own."""
+    from gpu_check import steps
+
+    monkeypatch.setattr(steps, "PATIENCE_S", 0.5)
+    rank = tmp_path / "rank"
+    script = f"setsid sh -c 'echo $$ > {rank}; sleep 300' < /dev/null > /dev/null 2>&1 & "
+    script += f"while [ ! -s {rank} ]; do sleep 0.01; done; {'echo {}' if ends else 'sleep 300'}"
+    result = steps.carry_out(steps.Step("ranks", 1, ["sh", "-c", script]), 1, {})
+    assert result["ok"] == ends
+    left = Path(f"/proc/{rank.read_text().strip()}/cmdline")
+    assert not left.exists() or not left.read_bytes()  # ended, and perhaps not reaped yet
+
+
 def test_bars_beside_gloo():
     from gpu_check.bars import gloo
     from gpu_check.steps import Step
