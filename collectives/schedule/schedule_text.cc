@@ -37,7 +37,8 @@ class Line {
 
   // A schedule's text is ASCII; whatever else the file has must not reach a terminal.
   [[noreturn]] void refuse(std::string why) const {
-    std::ranges::replace_if(why, [](unsigned char c) { return c < ' ' || c > '~'; }, '?');
+    std::ranges::replace_if(
+        why, [](unsigned char c) { return c < ' ' || c > '~'; }, '?');
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("schedule text, line {}: {}", number_, why));
   }

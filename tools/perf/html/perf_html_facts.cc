@@ -121,9 +121,7 @@ void add_limits(HtmlReport& report, const RunFacts& facts) {
                    "memcpy of a block as large as the operation's, in the same run."});
 }
 
-Matrix read_matrix(const std::string& file) {
-  return parse_all("--matrix", file, parse_matrix);
-}
+Matrix read_matrix(const std::string& file) { return parse_all("--matrix", file, parse_matrix); }
 
 void add_matrix(HtmlReport& report, const Matrix& matrix) {
   report.add_heading("Pairs of hosts");
