@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <map>
 
 namespace ringwood::tools {
 namespace {
@@ -27,11 +28,17 @@ std::string print(const std::vector<Example>& examples) {
   return text;
 }
 
+// By command; the parser has no place for it.
+std::map<const CLI::App*, int>& bad_input_codes() {
+  static auto* codes = new std::map<const CLI::App*, int>;
+  return *codes;
+}
+
 }  // namespace
 
 const std::vector<ExitCode>& usual_exit_codes() {
   static const auto* codes = new std::vector<ExitCode>{
-      {0, "all is well"}, {1, "a result is wrong, or a run failed"}, {2, "bad input"}};
+      {0, "all is well"}, {1, "a result is wrong, or a run failed"}, {2, kBadInput}};
   return *codes;
 }
 
@@ -41,6 +48,13 @@ void add_help(CLI::App& command, const std::vector<Example>& examples,
   for (const auto& [code, when] : codes) text += fmt::format("  {}  {}\n", code, when);
   text.pop_back();
   command.footer(text);
+  for (const auto& [code, when] : codes)
+    if (when == kBadInput) bad_input_codes()[&command] = code;
+}
+
+int code_of_bad_input(const CLI::App& command) {
+  const auto found = bad_input_codes().find(&command);
+  return found == bad_input_codes().end() ? 2 : found->second;
 }
 
 }  // namespace ringwood::tools

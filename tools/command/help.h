@@ -30,6 +30,11 @@ struct ExitCode {
   std::string when;
 };
 
+// What `when` says of the code that a command line which cannot be used ends with.
+inline constexpr const char* kBadInput = "bad input";
+// That code, of the codes that were given; 2 where none was.
+int code_of_bad_input(const CLI::App& command);
+
 // 0 all is well, 1 a result is wrong or a run failed, 2 bad input.
 const std::vector<ExitCode>& usual_exit_codes();
 

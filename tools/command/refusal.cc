@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "tools/command/help.h"
 #include "transports/base/knobs/nearest.h"
 
 namespace ringwood::tools {
@@ -77,7 +78,7 @@ std::string reason_of(const CLI::App& app, const CLI::ParseError& error) {
 int refuse_command_line(const CLI::App& app, const std::string& why) {
   fmt::print(stderr, "ringwood: {}{} see {} --help\n", why, why.back() == '?' ? "" : ";",
              path_of(innermost(app)));
-  return 2;
+  return code_of_bad_input(innermost(app));
 }
 
 void when_parsed(CLI::App& command, std::function<void()> interpret) {

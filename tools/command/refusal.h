@@ -14,7 +14,8 @@ namespace ringwood::tools {
 // What is wrong with what `app` has just parsed; with the nearest name where one is misspelt.
 std::string reason_of(const CLI::App& app, const CLI::ParseError& error);
 
-// Prints `why` to standard error, with where help is; returns the exit code, 2.
+// Prints `why` to standard error, with where help is; returns the exit code: 2, or
+// what the command has for it (help.h).
 int refuse_command_line(const CLI::App& app, const std::string& why);
 
 // `interpret` is called once all words of `command` are known, and before anything is run, so that

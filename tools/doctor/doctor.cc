@@ -5,15 +5,16 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <cstdio>
-#include <fstream>
-#include <iterator>
+#include <filesystem>
 #include <memory>
 
 #include "tools/command/help.h"
 #include "tools/command/progress_line.h"
 #include "tools/command/text_files.h"
 #include "tools/doctor/all_hosts.h"
+#include "tools/doctor/anonymous.h"
 #include "transports/base/error.h"
 #include "transports/base/options.h"
 
@@ -28,27 +29,26 @@ struct RawArguments {
   Examination what;
   LaunchOptions launch;
   std::vector<std::string> from;
-  std::string snapshot, json, html, explain, require;
+  std::string snapshot, against, json, html, explain, require;
+  Snapshots earlier;  // of `against`
   double timeout_s = 60;
-  bool all_hosts = false, fix = false, rules = false;
+  bool all_hosts = false, anonymous = false, fix = false, rules = false;
 };
 
-std::string read(const std::string& file) {
-  std::ifstream in(file, std::ios::binary);
-  if (!in) refuse(fmt::format("{} cannot be read", file));
-  std::string text(kMaxSnapshotBytes + 1, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (static_cast<size_t>(in.gcount()) > kMaxSnapshotBytes)
-    refuse(fmt::format("{} is larger than {} MiB", file, kMaxSnapshotBytes >> 20));
-  text.resize(static_cast<size_t>(in.gcount()));
-  return text;
+std::string read(const std::string& option, const std::string& file) {
+  std::error_code ignored;
+  const uintmax_t bytes = std::filesystem::file_size(file, ignored);
+  if (!ignored && bytes > kMaxSnapshotBytes)
+    refuse_file(option, file, fmt::format("it is larger than {} MiB", kMaxSnapshotBytes >> 20));
+  return read_all(option, file);
 }
 
 // Two snapshots of one host are two samples, in the order in which they were taken.
-Snapshots read_snapshots(const std::vector<std::string>& files) {
+Snapshots read_snapshots(const std::string& option, const std::vector<std::string>& files) {
   Snapshots hosts;
   for (const std::string& file : files) {
-    for (Snapshot& one : snapshots_from_text(read(file), file)) {
+    for (Snapshot& one :
+         snapshots_from_text(read(option, file), fmt::format("{} {}", option, file))) {
       const auto same = std::find_if(hosts.begin(), hosts.end(), [&](const Snapshot& other) {
         return other.host == one.host && other.token == one.token;
       });
@@ -64,8 +64,23 @@ Snapshots read_snapshots(const std::vector<std::string>& files) {
   return hosts;
 }
 
+// Before anything is concluded, so that no sentence has a name.
+void leave_names_out(Outcome& outcome, Snapshots& earlier) {
+  Anonymizer anonymizer;
+  anonymizer.learn(outcome.hosts);
+  anonymizer.learn(earlier);
+  outcome.hosts = anonymizer.without_names(outcome.hosts);
+  outcome.probe = anonymizer.without_names(outcome.probe);
+  earlier = anonymizer.without_names(earlier);
+}
+
 int present(const RawArguments& typed, ProgressLine& progress, Outcome& outcome) {
+  Snapshots earlier = typed.earlier;
+  if (typed.anonymous) leave_names_out(outcome, earlier);
   conclude(typed.what, outcome);
+  if (!typed.against.empty())
+    outcome.since = compare_with(typed.against, earlier, outcome.hosts, outcome.diagnosis,
+                                 typed.what.wishes, typed.what.ignored);
   progress.erase();
   const int code = exit_code_of(outcome.diagnosis, outcome.complete);
   if (!typed.snapshot.empty()) write_all("--snapshot", typed.snapshot, to_text(outcome.hosts));
@@ -109,6 +124,7 @@ int run(RawArguments typed) {
     return 0;
   }
   check(typed);
+  if (!typed.against.empty()) typed.earlier = read_snapshots("--against", {typed.against});
   typed.what.wishes.require_verbs = typed.require == "verbs";
   typed.launch.init_timeout =
       std::chrono::milliseconds(static_cast<int64_t>(typed.timeout_s * 1000));
@@ -118,8 +134,8 @@ int run(RawArguments typed) {
     return examine_all_hosts(typed.what, typed.launch, shown,
                              [&](Outcome& outcome) { return present(typed, progress, outcome); });
   Outcome outcome;
-  outcome.hosts =
-      typed.from.empty() ? Snapshots{examine(typed.what, shown)} : read_snapshots(typed.from);
+  outcome.hosts = typed.from.empty() ? Snapshots{examine(typed.what, shown)}
+                                     : read_snapshots("--from", typed.from);
   return present(typed, progress, outcome);
 }
 
@@ -141,6 +157,9 @@ void add_options(CLI::App& command, RawArguments& typed) {
       "two samples")
       ->expected(1, 100000);
   add("--snapshot", typed.snapshot, "FILE", "write all that was read; - is standard output");
+  add("--against", typed.against, "FILE", "what has changed since --snapshot has written it");
+  command.add_flag("--anonymous", typed.anonymous,
+                   "without names and addresses of hosts, in all that is written");
   add("--require", typed.require, "verbs", "that no RDMA port can be used is an error");
   add("--ignore", typed.what.ignored, "RULE,...", "leave these rules away")->delimiter(',');
   add("--json", typed.json, "[FILE]", "findings, to FILE or standard output")->expected(0, 1);
@@ -171,11 +190,13 @@ void add_doctor_command(CLI::App& app, int& exit_code) {
             {"mpirun -n 16 --map-by node ringwood doctor --all-hosts --probe", "a job's hosts"},
             {"ringwood doctor --explain memlock", "what a rule is about"},
             {"ringwood doctor --fix > repair.sh", "to be read before it is run"},
-            {"ringwood doctor --from host1.json host2.json", "snapshots that were sent to you"}},
+            {"ringwood doctor --from host1.json host2.json", "snapshots that were sent to you"},
+            {"ringwood doctor --against last-week.json", "what has changed since"}},
            {{0, "clean"},
             {1, "warnings"},
-            {2, "errors, or bad input"},
-            {3, "could not check: a host did not answer, or nothing could be read of one"}});
+            {2, "errors"},
+            {3, "could not check: a host did not answer, or nothing could be read of one"},
+            {64, kBadInput}});
 }
 
 }  // namespace ringwood::tools

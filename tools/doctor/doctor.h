@@ -12,7 +12,7 @@ class App;
 
 namespace ringwood::tools {
 
-// Declares the subcommand. Sets `exit_code`: 0 clean; 1 warnings; 2 errors, or bad input; 3 could
+// Declares the subcommand. Sets `exit_code`: 0 clean; 1 warnings; 2 errors; 3 could
 // not check: a host did not answer, or nothing could be read of one, and no error was found.
 void add_doctor_command(CLI::App& app, int& exit_code);
 

@@ -159,6 +159,36 @@ nlohmann::json to_json(const Snapshot& host) {
   return one;
 }
 
+nlohmann::json to_json(const Comparison& since) {
+  const auto list = [](const std::vector<Finding>& findings) {
+    nlohmann::json all = nlohmann::json::array();
+    for (const Finding& one : findings)
+      all.push_back({{"id", one.id}, {"severity", to_string(one.severity)}, {"host", one.host}});
+    return all;
+  };
+  nlohmann::json changes = nlohmann::json::array();
+  for (const Change& one : since.changes)
+    changes.push_back(
+        {{"host", one.host}, {"what", one.what}, {"before", one.before}, {"after", one.after}});
+  return {{"file", since.file},
+          {"changes", std::move(changes)},
+          {"new", list(since.found)},
+          {"gone", list(since.gone)}};
+}
+
+void add_to_page(const Comparison& since, HtmlReport& page) {
+  page.add_heading("Since " + since.file);
+  std::vector<std::vector<std::string>> rows;
+  for (const Change& one : since.changes)
+    rows.push_back({one.host, one.what, one.before, one.after});
+  for (const Finding& one : since.found) rows.push_back({one.host, one.id, "", "found"});
+  for (const Finding& one : since.gone) rows.push_back({one.host, one.id, "found", ""});
+  if (rows.empty())
+    page.add_text("Nothing has changed but counters and clocks.", Tone::good);
+  else
+    page.add_table({"host", "what", "before", "now"}, rows);
+}
+
 }  // namespace
 
 int exit_code_of(const Diagnosis& diagnosis, bool complete) {
@@ -184,6 +214,7 @@ std::string print_text(const Outcome& outcome, bool colours) {
     text += "\nEach rail by itself\n" + tools::print_table(*outcome.probe.by_rail);
   if (!outcome.diagnosis.not_checked.empty())
     text += "\nnot checked\n" + print_not_checked(outcome.diagnosis.not_checked);
+  if (outcome.since) text += print_text(*outcome.since);
   if (!outcome.diagnosis.findings.empty()) {
     const Finding& first = outcome.diagnosis.findings.front();
     text += "\n" +
@@ -216,6 +247,7 @@ std::string print_json(const Outcome& outcome) {
     all["matrix"] = nlohmann::json::parse(print_json(*outcome.probe.matrix));
   if (outcome.probe.by_rail)
     all["matrix_by_rail"] = nlohmann::json::parse(print_json(*outcome.probe.by_rail));
+  if (outcome.since) all["since"] = to_json(*outcome.since);
   return all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
@@ -248,6 +280,7 @@ HtmlReport make_page(const Outcome& outcome) {
     page.add_heading("Rails");
     page.add_table(kRailHeader, rails);
   }
+  if (outcome.since) add_to_page(*outcome.since, page);
   if (outcome.probe.matrix) add_to_report(*outcome.probe.matrix, page);
   if (outcome.probe.by_rail) {
     page.add_heading("Each rail by itself");

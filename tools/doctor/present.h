@@ -1,9 +1,11 @@
 // A diagnosis for people, for scripts, and as a page. Pure functions, but for what they return.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "tools/doctor/changes.h"
 #include "tools/doctor/probe.h"
 #include "tools/doctor/rules/rules.h"
 #include "tools/report/html_report.h"
@@ -17,13 +19,15 @@ struct Outcome {
   Snapshots hosts;
   Diagnosis diagnosis;
   ProbeResult probe;
-  bool complete = true;  // false: a host did not answer
+  bool complete = true;             // false: a host did not answer
+  std::optional<Comparison> since;  // of --against
 };
 
 // Hosts, rails and findings; `colours` for a terminal.
 std::string print_text(const Outcome& outcome, bool colours);
 // {"findings": [{id, severity, evidence, fix, host, commands}], "not_checked": [{what, reason,
-//  rules, host}], "hosts": [...], "exit_code": N}
+//  rules, host}], "hosts": [...], "exit_code": N}, with --against "since": {"file", "changes":
+// [{host, what, before, after}], "new": [{id, severity, host}], "gone": likewise}
 std::string print_json(const Outcome& outcome);
 // The commands that repair what was found, as a script that nobody has run.
 std::string print_commands(const Diagnosis& diagnosis);

@@ -229,7 +229,7 @@ def test_a_snapshot_that_is_none_is_refused(text, tmp_path):
     file = tmp_path / "s.json"
     file.write_text(text)
     done = run("doctor", "--from", str(file))
-    assert done.returncode == 2 and "is not a snapshot" in done.stderr, done.stderr
+    assert done.returncode == 64 and "is not a snapshot" in done.stderr, done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 
@@ -253,7 +253,7 @@ def test_a_snapshot_that_is_none_is_refused(text, tmp_path):
 )
 def test_refuses(words, told):
     done = run("doctor", *words)
-    assert done.returncode == 2 and told in done.stderr, done.stderr
+    assert done.returncode == 64 and told in done.stderr, done.stderr
 
 
 def test_a_program_that_hangs_is_given_up(tmp_path):
