@@ -52,12 +52,13 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(PciDevice, address, vendor, devi
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Route, interface, destination, mask, gateway)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(ProcessState, pid, rank, uid, memlock_soft,
                                                 memlock_hard, files_soft, capabilities,
-                                                user_namespace, cores, rdma_limits, environment)
+                                                user_namespace, cores, rdma_limits, cpu_quota,
+                                                environment)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SystemState, kernel, command_line, version,
                                                 uptime_s, clock_s, virtual_machine, modules, nodes,
-                                                shm_bytes, verbs_library, own_addresses, firewall,
-                                                routes, policy_rules, chosen_address,
-                                                refused_address)
+                                                governors, overcommit, shm_bytes, verbs_library,
+                                                own_addresses, firewall, routes, policy_rules,
+                                                chosen_address, refused_address)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(GidMove, where, address, type, before, after)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Rise, where, counter, amount)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Snapshot, format, host, token, ranks, process,

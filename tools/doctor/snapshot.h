@@ -116,6 +116,7 @@ struct ProcessState {
   std::optional<bool> user_namespace;              // capabilities are valid in it only
   std::vector<int> cores;                          // that it may run on
   std::map<std::string, std::string> rdma_limits;  // cgroup: device, limits
+  std::optional<double> cpu_quota;                 // cgroup: time, in cores; none: no limit
   std::map<std::string, std::string> environment;  // of communication only
 };
 
@@ -126,6 +127,8 @@ struct SystemState {
   bool virtual_machine = false;                   // as the processor says
   std::vector<std::string> modules;               // those that matter here
   std::map<std::string, std::vector<int>> nodes;  // memory node -> its cores
+  std::map<std::string, int> governors;           // of clocks: cores that have it
+  std::optional<int> overcommit;                  // vm.overcommit_memory
   std::optional<int64_t> shm_bytes;
   std::string verbs_library;               // "loaded", or why not; "" unknown
   std::vector<std::string> own_addresses;  // that the host's own name means

@@ -74,6 +74,14 @@ def local_name(tree) -> None:
     tree.environment(MASTER_ADDR="host1", RINGWOOD_VERBS_TRAFFIC_CLASS="106")
 
 
+def small_quota(tree) -> None:
+    """Of the group above the process's own: eight ranks, and the time of six and a half cores."""
+    tree.replace("proc/self/cgroup", "0::/job", "0::/pod/job")
+    tree.write("sys/fs/cgroup/pod/job/cpu.max", "max 100000")
+    tree.write("sys/fs/cgroup/pod/cpu.max", "650000 100000")
+    tree.environment(LOCAL_WORLD_SIZE="8", RINGWOOD_VERBS_TRAFFIC_CLASS="106")
+
+
 RULES_OF_A_TREE = {
     "rdma-driver": lambda tree: shutil.rmtree(tree.root / "sys/class/infiniband/mlx5_1"),
     "rdma-device-file": lambda tree: tree.remove("dev/infiniband/uverbs1"),
@@ -88,6 +96,9 @@ RULES_OF_A_TREE = {
     "rdma-limit": replacing("sys/fs/cgroup/job/rdma.max", "handle=max", "handle=0"),
     "shm-small": replacing("proc/mounts", "263882788k", "65536k"),
     "files-limit": fewer_files,
+    "cpu-governor": writing("sys/devices/system/cpu/cpu3/cpufreq/scaling_governor", "powersave"),
+    "cpu-quota": small_quota,
+    "overcommit-strict": writing("proc/sys/vm/overcommit_memory", 2),
     "cores-shared": with_environment(LOCAL_WORLD_SIZE="16"),
     "numa-far": all_cards_at_the_other_node,
     "name-loopback": local_name,

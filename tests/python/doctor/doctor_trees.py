@@ -6,6 +6,7 @@ settings are all as they should be; tests change one thing in it. Formats are th
 puts them.
 """
 
+import shutil
 from pathlib import Path
 
 EMPTY_GID = "0000:0000:0000:0000:0000:0000:0000:0000"
@@ -36,7 +37,10 @@ class Tree:
         file.symlink_to(Path(*[".."] * path.count("/"), to))
 
     def remove(self, path: str) -> None:
-        (self.root / path).unlink()
+        if (self.root / path).is_dir() and not (self.root / path).is_symlink():
+            shutil.rmtree(self.root / path)
+        else:
+            (self.root / path).unlink()
 
     def replace(self, path: str, old: str, new: str) -> None:
         file = self.root / path
@@ -246,6 +250,7 @@ def add_process(tree: Tree) -> None:
             "net/route": ROUTES,
         },
     )
+    tree.write("sys/fs/cgroup/job/cpu.max", "max 100000")
     tree.write("sys/fs/cgroup/job/rdma.max", "mlx5_0 hca_handle=max hca_object=max")
     tree.environment(RINGWOOD_VERBS_TRAFFIC_CLASS="106", WORLD_SIZE="16")
 
@@ -263,6 +268,9 @@ def healthy(root: Path, host: int = 1) -> Tree:
             "mounts": "tmpfs /dev/shm tmpfs rw,nosuid,nodev,size=263882788k 0 0",
         },
     )
+    tree.write("proc/sys/vm/overcommit_memory", 0)
+    for core in range(8):
+        tree.write(f"sys/devices/system/cpu/cpu{core}/cpufreq/scaling_governor", "performance")
     for rail in (0, 1):
         add_card(tree, rail, f"10.10.{rail}.{host}")
     tree.write_all(

@@ -122,6 +122,8 @@ def test_every_rule_has_a_case_and_a_row_in_the_readme():
         ("proc/self/net/route", "routes", "hosts-route"),
         ("proc/cmdline", "command-line", "iommu-translating"),
         ("proc/mounts", "shm", "shm-small"),
+        ("proc/sys/vm/overcommit_memory", "overcommit", "overcommit-strict"),
+        ("sys/devices/system/cpu", "governor", "cpu-governor"),
         ("etc/hosts", "names", "name-loopback"),
         (f"{PORT}/state", "port-state of mlx5_1/1", "port-down"),
     ],

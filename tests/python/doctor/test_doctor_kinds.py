@@ -106,7 +106,7 @@ def test_snapshots_of_anybody(tmp_path):
             made[-1].write_text(json.dumps(spoilt(document, paths, chance)))
         words = ["--from", *map(str, [*made, made[0]])]
         done = run("doctor", *words, "--fix" if attempt % 2 else "--json")
-        assert done.returncode in (0, 1, 2, 3), (attempt, done)
+        assert done.returncode in ((0, 1, 2, 3) if done.stdout else (64,)), (attempt, done)
         if done.stdout:
             accepted += 1
             assert "\x1b" not in done.stdout and "\n$(id)" not in done.stdout

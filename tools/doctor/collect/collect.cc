@@ -71,23 +71,6 @@ void read_environment(const std::string& text, ProcessState& process) {
   }
 }
 
-// The files in which a control group's limits on RDMA may be, the group's own first.
-std::vector<std::string> rdma_limit_files(const Tree& tree, const std::string& process) {
-  std::vector<std::string> files;
-  for (const std::string& line : lines_of(tree.text("proc/" + process + "/cgroup").value_or(""))) {
-    const size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (first == line.npos || second == line.npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    if (controllers == "rdma")
-      files.push_back("sys/fs/cgroup/rdma" + line.substr(second + 1) + "/rdma.max");
-    if (controllers.empty())
-      files.push_back("sys/fs/cgroup" + line.substr(second + 1) + "/rdma.max");
-  }
-  files.push_back("sys/fs/cgroup/rdma.max");
-  files.push_back("sys/fs/cgroup/rdma/rdma.max");
-  return files;
-}
-
 // From the options of its mount; nullopt: it has no limit of its own, or is not there.
 std::optional<int64_t> shm_of_mounts(const std::string& mounts) {
   for (const std::string& line : lines_of(mounts)) {
@@ -218,8 +201,8 @@ void collect_process(Tree& tree, const std::string& process, Snapshot& snapshot)
         words_of(*map) != std::vector<std::string>{"0", "0", "4294967295"};
   if (const auto text = tree.needed("environment", "", folder + "environ", true))
     read_environment(*text, snapshot.process);
-  for (const std::string& file : rdma_limit_files(tree, process)) {
-    const auto text = tree.needed("rdma-limits", "", file, false);
+  for (const std::string& folder : group_folders(tree, process, "rdma")) {
+    const auto text = tree.needed("rdma-limits", "", folder + "/rdma.max", false);
     if (!text) continue;
     for (const std::string& line : lines_of(*text))
       snapshot.process.rdma_limits[line.substr(0, line.find(' '))] =
@@ -273,6 +256,7 @@ Snapshot collect(const CollectOptions& options) {
   }
   collect_process(tree, options.process, snapshot);
   collect_system(tree, options.process, snapshot);
+  collect_machine(tree, options.process, snapshot);
   collect_ports(tree, snapshot);
   collect_interfaces(tree, snapshot);
   collect_pci(tree, snapshot);

@@ -20,6 +20,11 @@ Snapshot collect(const CollectOptions& options);
 // The parts, in the order in which they are called: later ones use what earlier ones found.
 void collect_process(Tree& tree, const std::string& process, Snapshot& snapshot);
 void collect_system(Tree& tree, const std::string& process, Snapshot& snapshot);
+// The folders of the process's control groups that may have files of a controller, its own first.
+std::vector<std::string> group_folders(const Tree& tree, const std::string& process,
+                                       const std::string& controller);
+// After the system, which tells whether it is a virtual machine.
+void collect_machine(Tree& tree, const std::string& process, Snapshot& snapshot);
 void collect_ports(Tree& tree, Snapshot& snapshot);
 void collect_interfaces(Tree& tree, Snapshot& snapshot);
 void collect_pci(Tree& tree, Snapshot& snapshot);

@@ -77,6 +77,7 @@ const Rule* find_rule(const std::string& id);
 std::span<const Rule> rdma_rules();
 std::span<const Rule> gid_rules();
 std::span<const Rule> process_rules();
+std::span<const Rule> machine_rules();
 std::span<const Rule> environment_rules();
 std::span<const Rule> pci_rules();
 std::span<const Rule> flow_rules();
