@@ -48,19 +48,44 @@ def test_a_killed_rank_is_named():
             assert "peer 1" in error or "rank 1" in error, error
 
 
+class TooEarlyError(Exception):
+    """The call itself has raised what was to come after it."""
+
+
 def differing(rank, size, device, ghost):
     """A call that has failed after its wait() has returned, and what it was to change."""
     x = torch.ones(1000 + rank, device=device)
     dist.all_reduce(torch.ones(8, device=device))
     torch.accelerator.synchronize()
     ghost.close_gate()
-    work = dist.all_reduce(x, async_op=True)
-    work.wait()
-    meet(rank, size, "waited")  # before a rank begins, and all fail
-    ghost.open_gate()
+    try:
+        work = dist.all_reduce(x, async_op=True)
+        work.wait()
+    except dist.DistBackendError as error:
+        raise TooEarlyError from error
+    finally:
+        meet(rank, size, "waited")
+        ghost.open_gate()
     torch.accelerator.synchronize()
     assert (x.cpu() == 1).all()  # nothing was written
     return work
+
+
+def run_differing(body) -> list:
+    """In two ranks. The ranks compare their calls while the gates are closed, so the later one may
+    be told before its call returns, if it was held up in it: then once more."""
+
+    def guarded(*place):
+        try:
+            return body(*place)
+        except TooEarlyError:
+            return TooEarlyError
+
+    for _attempt in range(5):
+        results = run_ghosts(2, guarded)
+        if TooEarlyError not in results:
+            return results
+    pytest.fail("a rank was told before its call returned, five times")
 
 
 def test_an_error_after_wait_is_raised_by_the_next_call():
@@ -75,7 +100,7 @@ def test_an_error_after_wait_is_raised_by_the_next_call():
         dist.destroy_process_group()  # has been raised
         return str(caught.value)
 
-    for error in run_ghosts(2, body):
+    for error in run_differing(body):
         assert "1000, sum, in memory of a device" in error, error
         assert "1001, sum, in memory of a device" in error, error
 
@@ -86,7 +111,7 @@ def test_an_error_that_nobody_saw_is_raised_at_the_end():
         with pytest.raises(dist.DistBackendError, match="1001, sum"):
             dist.destroy_process_group()
 
-    run_ghosts(2, body)
+    run_differing(body)
 
 
 def test_an_error_that_a_call_on_the_cpu_raised_is_not_raised_again():
@@ -97,7 +122,7 @@ def test_an_error_that_a_call_on_the_cpu_raised_is_not_raised_again():
         dist.destroy_process_group()
         assert not dist.is_initialized()
 
-    run_ghosts(2, body)
+    run_differing(body)
 
 
 def test_an_abort_is_not_raised_at_the_end():
@@ -123,7 +148,7 @@ def test_an_error_that_nobody_saw_is_logged_where_nobody_ends_the_group():
         ringwood._autoload._module().leave_all()
         return Path("/proc/self/fd/2").read_text()  # the log of the rank
 
-    for log in run_ghosts(2, body):
+    for log in run_differing(body):
         assert re.search(r"a call on a device has failed: .*1001, sum", log), log
 
 
@@ -135,7 +160,7 @@ def test_the_group_knows_its_error():
         with pytest.raises(dist.DistBackendError):
             work.wait()
 
-    run_ghosts(2, body)
+    run_differing(body)
 
 
 def test_a_device_on_one_rank_and_the_cpu_on_another():
