@@ -63,7 +63,12 @@ class WaitedSignals {
     for (int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) sigaddset(&set_, signal);
     sigprocmask(SIG_BLOCK, &set_, &before_);
   }
-  ~WaitedSignals() { restore(); }
+  // What came after the one that was heeded is the same request.
+  ~WaitedSignals() {
+    while (stopped_ && take(0) != 0) {
+    }
+    restore();
+  }
   WaitedSignals(const WaitedSignals&) = delete;
   WaitedSignals& operator=(const WaitedSignals&) = delete;
 
@@ -72,11 +77,13 @@ class WaitedSignals {
   int take(int left_ms) {
     timespec time{left_ms / 1000, (left_ms % 1000) * 1000000L};
     const int signal = sigtimedwait(&set_, nullptr, &time);
+    stopped_ |= signal > 0 && signal != SIGCHLD;
     return signal > 0 ? signal : 0;
   }
 
  private:
   sigset_t set_, before_;
+  bool stopped_ = false;
 };
 
 std::vector<int> usable_cores() {

@@ -148,7 +148,8 @@ def test_a_rank_that_hangs_is_killed_by_being_asked_again():
         while running.poll() is None:
             running.send_signal(signal.SIGINT)
             time.sleep(0.1)
-        assert running.returncode == 128 + signal.SIGINT
+        # One more may come when it has just given the signals back.
+        assert running.returncode in (128 + signal.SIGINT, -signal.SIGINT)
     assert not any(Path(f"/proc/{rank}").exists() for rank in ranks)
 
 
