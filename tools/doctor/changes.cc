@@ -75,7 +75,7 @@ class Differences final {
     static const std::set<std::string> kPlain{"system",     "process", "ports",
                                               "interfaces", "pci",     "gids"};
     if (kPlain.contains(key)) return path;
-    return path.empty() ? key : path + ": " + key;
+    return path.empty() ? key : fmt::format("{}: {}", path, key);
   }
 
   void of_objects(const std::string& path, const json& before, const json& after) {
@@ -93,7 +93,7 @@ class Differences final {
     for (const json& one : before) members[name_in(key, one)].first = one;
     for (const json& one : after) members[name_in(key, one)].second = one;
     for (const auto& [name, both] : members) {
-      const std::string where = path.empty() ? name : path + ": " + name;
+      const std::string where = path.empty() ? name : fmt::format("{}: {}", path, name);
       if (both.first.is_null() || both.second.is_null())
         all_.push_back({host_, where, both.first.is_null() ? kAbsent : "there",
                         both.second.is_null() ? kAbsent : "there"});
