@@ -55,12 +55,19 @@ class ReportPage {
   SharedReport* report_;
 };
 
+// By nohup, or a script that has started this beside itself.
+bool is_ignored(int signal) {
+  struct sigaction now {};
+  return ::sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
 // The signals that the parent takes by sigtimedwait instead of a handler.
 class WaitedSignals {
  public:
   WaitedSignals() {
     sigemptyset(&set_);
-    for (int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) sigaddset(&set_, signal);
+    for (int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP})
+      if (signal == SIGCHLD || !is_ignored(signal)) sigaddset(&set_, signal);
     sigprocmask(SIG_BLOCK, &set_, &before_);
   }
   // What came after the one that was heeded is the same request.

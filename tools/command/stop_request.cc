@@ -20,7 +20,10 @@ StopRequest::StopRequest() {
   notes.sa_handler = note;
   notes.sa_flags = SA_RESTART;
   sigemptyset(&notes.sa_mask);
-  for (size_t i = 0; i < std::size(kSignals); ++i) ::sigaction(kSignals[i], &notes, &before_[i]);
+  for (size_t i = 0; i < std::size(kSignals); ++i) {
+    ::sigaction(kSignals[i], nullptr, &before_[i]);
+    if (before_[i].sa_handler != SIG_IGN) ::sigaction(kSignals[i], &notes, nullptr);
+  }
 }
 
 StopRequest::~StopRequest() {

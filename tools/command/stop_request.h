@@ -1,7 +1,8 @@
 // Asks a command that runs until it is stopped to end in order, with its totals.
 //
 // As long as the object lives, SIGINT, SIGTERM and SIGHUP do not end this process but are noted;
-// afterwards they do what they did before. One object at a time.
+// afterwards they do what they did before. Those that this process ignores (nohup) stay ignored.
+// One object at a time.
 #pragma once
 
 #include <csignal>

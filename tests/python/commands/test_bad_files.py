@@ -56,3 +56,16 @@ def test_one_sentence_names_the_option_and_the_file(words, kind, tmp_path):
     if words[-1].startswith("--"):
         assert words[-1] in done.stderr
     assert "should not happen" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("file", "why"),
+    [("/dev/zero", "it is larger than 256 MiB"), ("/proc/self/mem", "it cannot be read: ")],
+)
+def test_what_has_no_end_or_fails_while_it_is_read(file, why):
+    words = [*OPTIONS["perf --matrix"], file]
+    done = subprocess.run(
+        [BINARY, *words], capture_output=True, text=True, timeout=PATIENCE_S, env=environment()
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"ringwood: --matrix {file}: {why}")

@@ -25,7 +25,7 @@ SHORT = ["-w", "1", "--interval", "0.05"]
 def soak(*words: str, **more: str) -> Iterator[subprocess.Popen]:
     """Of two ranks, until it is stopped, with its pipes."""
     with subprocess.Popen(
-        [BINARY, "perf", *words, "-N", "0", *SHORT],
+        [BINARY, "perf", *SHORT, *words, "-N", "0"],  # of two values the last one counts
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -139,6 +139,58 @@ def test_what_was_measured_is_told_where_a_rank_dies(tmp_path):
     assert "rank 1" in found["failed"][0]
 
 
+def measuring(running: subprocess.Popen) -> list[int]:
+    """The ranks, when they are at it: they spin, and setting up takes much less of their time."""
+    running.stdout.readline()
+    ranks = []
+    while not (ranks := children(running.pid)) or min(map(seconds_used, ranks)) < 1:
+        assert running.poll() is None, running.stderr.read()
+        time.sleep(0.05)
+    return ranks
+
+
+def seconds_used(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_an_interval_that_was_cut_off_is_not_held_against_the_demand():
+    endless = ["--interval", "1000", "--min-busbw", "1e6"]
+    with soak("all_reduce", "--sizes", "64K", *endless) as running:
+        measuring(running)
+        running.send_signal(signal.SIGTERM)
+        rest, errors = running.communicate(timeout=PATIENCE_S)
+    assert (running.returncode, errors) == (0, "")
+    assert re.search(r"^# Stopped after 0:\d\d:\d\d: 1 interval, \d+ operations$", rest, re.M)
+
+
+def test_the_interval_in_which_a_rank_dies_is_told():
+    with soak("all_reduce", "--sizes", "64K", "--interval", "1000") as running:
+        os.kill(measuring(running)[1], signal.SIGKILL)
+        rest, errors = running.communicate(timeout=PATIENCE_S)
+    assert running.returncode == 1 and "rank 1" in errors
+    (line,) = [line.split() for line in rest.splitlines() if not line.startswith("#")]
+    assert (line[1], line[2]) == ("all_reduce", "65536") and int(line[6]) > 20
+
+
+def test_a_signal_that_is_ignored_ends_nothing():
+    with subprocess.Popen(
+        ["sh", "-c", f"trap '' HUP; exec {BINARY} perf barrier -N 0 {' '.join(SHORT)}"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    ) as running:
+        lines_until(running, 1)
+        for pid in (running.pid, *children(running.pid)):
+            os.kill(pid, signal.SIGHUP)
+        lines_until(running, 10)
+        running.send_signal(signal.SIGTERM)
+        rest, errors = running.communicate(timeout=PATIENCE_S)
+    assert (running.returncode, errors) == (0, "")
+    assert "# Stopped after" in rest
+
+
 def test_a_rank_that_hangs_is_killed_by_being_asked_again():
     with soak("all_reduce", "--sizes", "1K") as running:
         lines_until(running, 1)
@@ -215,6 +267,19 @@ def test_what_is_measured_is_written_as_it_comes(tmp_path):
     head, _, lines = file.read_text().partition('"results": [')
     assert '"version": 3' in head
     assert lines.count('"size":8,') >= 2
+
+
+def test_a_warm_up_is_stopped_too():
+    words = ["-b", "8", "-e", "8", "-N", "0", "-w", "100000000"]
+    command_line = [BINARY, "perf", "all_reduce", "--format", "nccl-tests", *words]
+    with subprocess.Popen(
+        command_line, stdout=subprocess.PIPE, text=True, env=environment(NCCL_TESTS_MIN_BW="1")
+    ) as run:
+        measuring(run)
+        run.send_signal(signal.SIGTERM)
+        rest = run.stdout.read()
+    assert run.returncode == 0
+    assert rest.endswith("# Collective test concluded: all_reduce_perf\n#\n\n")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

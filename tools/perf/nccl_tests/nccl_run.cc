@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <optional>
@@ -16,6 +17,8 @@
 
 namespace ringwood::tools {
 namespace {
+
+constexpr int kWarmUpsBetweenLooks = 1000;  // at whether somebody wants to stop
 
 std::vector<NcclRank> gather_ranks(Communicator& group, const std::vector<HostRanks>& hosts) {
   const auto texts = gather_texts(group, fmt::format("{}\n{}", ::getpid(), processor_name()));
@@ -105,6 +108,8 @@ class NcclRun {
     return call;
   }
 
+  bool stops() const { return stop_ && at_any_rank(group_, stop_->asked()); }
+
   // False: somebody wants to stop, which a table that is repeated lets them.
   bool sweep(DataType type, ReduceOp op, int root) {
     const Pattern pattern = row_.reduces() ? Pattern(type, op, group_.size(), tolerance_)
@@ -113,11 +118,14 @@ class NcclRun {
     const auto shift = static_cast<size_t>(perf_.nccl->unalign);
     for (size_t bytes = sizes_.front(); bytes <= sizes_.back(); bytes *= 2) {
       NcclCall call(row_, call_of(type, op, root, bytes), perf_.memory, shift);
-      warm_up(call, perf_.nccl->warmup);
+      for (int left = perf_.nccl->warmup; left > 0; left -= kWarmUpsBetweenLooks) {
+        if (stops()) return false;
+        warm_up(call, std::min(left, kWarmUpsBetweenLooks));
+      }
     }
     for (int cycle = 0; perf_.cycles == 0 || cycle < perf_.cycles; ++cycle) {
       for (const size_t bytes : sizes_) {
-        if (stop_ && at_any_rank(group_, stop_->asked())) return false;
+        if (stops()) return false;
         NcclCall call(row_, call_of(type, op, root, bytes), perf_.memory, shift);
         measure(call,
                 {call.reported_bytes(), call.count(), nccl_name(type), nccl_name(row_, op),

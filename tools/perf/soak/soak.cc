@@ -16,7 +16,9 @@ namespace ringwood::tools {
 namespace {
 
 // Between two looks at whether the interval is over, or somebody wants to stop.
-constexpr double kBlockSeconds = 20e-3;
+constexpr double kBlockSeconds = 10e-3;
+// Of an interval that was cut off: fewer say nothing.
+constexpr int64_t kMinOperations = 20;
 constexpr double kAlignedSeconds = 1;  // clocks drift apart by microseconds in a second
 
 int place_of_largest(const std::vector<double>& values) {
@@ -59,9 +61,23 @@ class Soak final : private CallVisitor {
     }
     return end.failed.empty() && wrong_ == 0;
   }
-  double seconds() const { return seconds_since(start_); }
+  // On rank 0, of a soak that an error has ended: what it has measured, alone.
+  void tell_until(const Error& error) {
+    if (current_ && current_->times.count() > 0) {
+      current_->ended_s = seconds();
+      report_->add(*current_);
+    }
+    SoakEnd end{seconds(), true, {}, {error.message()}};
+    if (since_start_) {
+      const auto risen = since_start_->since();
+      end.hosts.push_back({hosts_.front().name, hosts_.front().ranks, risen.telling, risen.bytes});
+    }
+    report_->end(end);
+  }
 
  private:
+  double seconds() const { return seconds_since(start_); }
+
   void begin(const OperationRow&) override {}
   void reduced(size_t largest_bytes) override {
     if (report_ != nullptr)
@@ -70,26 +86,33 @@ class Soak final : private CallVisitor {
   }
 
   bool visit(const OperationRow& row, const Call& call, const Pattern& pattern) override {
-    SoakInterval interval;
+    SoakInterval& interval = current_.emplace();
     std::optional<NetworkCounters> before;
     if (counts_) before.emplace();
+    if (stops()) return false;
+    interval.call = calls_.describe(row, call);
     Trial trial(row, call, perf_.trial, clock_);
     trial.warm_up();
+    if (stops()) return false;
     const bool goes_on = measure(trial, interval);
+    if (!goes_on && interval.times.count() < kMinOperations) return false;
     if (perf_.check) {
       interval.wrong = trial.check(pattern);
       wrong_ += *interval.wrong;
     }
-    interval.call = calls_.describe(row, call);
+    interval.call = calls_.describe(row, call);  // a link may have a fallback now
     interval.call.transports = gather_names(group_, interval.call.transports);
     interval.hosts = gather_counters(group_, hosts_, before ? &*before : nullptr);
     interval.ended_s = seconds();
-    if (interval.call.bytes > 0)
+    if (interval.call.bytes > 0 && goes_on)
       floor_.add(fmt::format("{} of {} B", interval.call.collective, interval.call.bytes),
                  interval.call.bus_gbs_at(interval.times.percentile_s(50) * 1e6));
     if (report_ != nullptr) report_->add(interval);
+    current_.reset();
     return goes_on;
   }
+
+  bool stops() const { return at_any_rank(group_, stop_.asked()); }
 
   // False: somebody wants to stop; the same on all ranks.
   bool measure(Trial& trial, SoakInterval& interval) {
@@ -109,12 +132,13 @@ class Soak final : private CallVisitor {
       add_to(taken, block.rank_s);
       const double sum = std::accumulate(block.times_s.begin(), block.times_s.end(), 0.0);
       const double one = std::max(sum / static_cast<double>(block.times_s.size()), 1e-8);
-      operations = std::clamp(kBlockSeconds / one, 1.0, 1e6);
-      const bool stops = at_any_rank(group_, stop_.asked());
+      // At most twice as many as before: one that was quick by chance says little.
+      operations = std::clamp(kBlockSeconds / one, 1.0, 2 * operations);
+      const bool stopped = stops();
       const bool over = at_any_rank(group_, first && seconds_since(start) >= perf_.interval_s);
       interval.last_rank = place_of_largest(late);
       interval.slowest_rank = place_of_largest(taken);
-      if (stops || over) return !stops;
+      if (stopped || over) return !stopped;
     }
   }
 
@@ -127,6 +151,7 @@ class Soak final : private CallVisitor {
   BusbwFloor floor_;
   const bool counts_;  // the counters of its host
   std::optional<NetworkCounters> since_start_;
+  std::optional<SoakInterval> current_;  // while it is measured
   const StopRequest stop_;
   const Clock::time_point start_ = Clock::now();
   int64_t wrong_ = 0;
@@ -146,7 +171,7 @@ bool run_soak(const PerfOptions& perf, double tolerance, Communicator& group, So
   try {
     return soak.all();
   } catch (const Error& error) {
-    if (report != nullptr) report->end({soak.seconds(), true, {}, {error.message()}});
+    if (report != nullptr) soak.tell_until(error);
     throw;
   }
 }

@@ -22,7 +22,7 @@ constexpr const char* kCsvHead =
 
 std::vector<TableColumn> columns() {
   return {
-      {"at", "(h:m:s)", 9, 0},   {"collective", "", -14, 14, "  "},
+      {"at", "(h:m:s)", 9, 0},   {"collective", "", -14, 3, "  "},
       {"size", "(B)", 11, 0},    {"type", "", 9, 15},
       {"redop", "", 6, 16},      {"root", "", 5, 19},
       {"operations", "", 11, 5}, {"p50", "(us)", 9, 0},
@@ -30,7 +30,7 @@ std::vector<TableColumn> columns() {
       {"busbw", "(GB/s)", 8, 2}, {"#wrong", "", 6, 0},
       {"skew", "(us)", 8, 9},    {"last", "rank", 5, 10},
       {"slowest", "rank", 7, 8}, {"so far", "(us)", 9, 0},
-      {"when", "(h:m:s)", 9, 3}, {"algorithm", "", -22, 7, "  "},
+      {"when", "(h:m:s)", 9, 4}, {"algorithm", "", -22, 7, "  "},
       {"segments", "", 8, 18},   {"transports", "", -10, 11, "  "},
   };
 }
@@ -105,9 +105,10 @@ SoakReport::SoakReport(const ReportOptions& options, int ranks, const std::strin
       json_("--json", options.json),
       table_(csv_.is_standard_output() || json_.is_standard_output() ? stderr : stdout),
       lines_(table_, columns()),
-      terminal_(::isatty(::fileno(table_)) == 1) {
-  fmt::print(table_, "# {}{}\n# {}, a line every {:g} s; Ctrl-C ends it with the totals\n",
-             head_of_report(ranks), remarks,
+      terminal_(::isatty(::fileno(table_)) == 1),
+      started_(date_now()) {
+  fmt::print(table_, "# {}{}\n# from {}, {}, a line every {:g} s; Ctrl-C ends it with the totals\n",
+             head_of_report(ranks), remarks, started_,
              tables == 0 ? "until stopped"
                          : fmt::format("the table {} time{}", tables, tables == 1 ? "" : "s"),
              interval_s);
@@ -172,9 +173,9 @@ void SoakReport::write_totals(const SoakEnd& end) {
     wrong += total.wrong.value_or(0);
     checked |= total.wrong.has_value();
   }
-  fmt::print(table_, "# {} after {}: {} intervals, {} operations\n",
+  fmt::print(table_, "# {} after {}: {} interval{}, {} operations\n",
              end.stopped ? "Stopped" : "Ended", print_duration(end.seconds), intervals_,
-             operations);
+             intervals_ == 1 ? "" : "s", operations);
   for (const Total& total : totals_)
     lines_.write_row('#', cells_of({total.call, total.times, total.skews, end.seconds, total.wrong,
                                     most_often(total.last), most_often(total.slowest),
@@ -189,6 +190,7 @@ void SoakReport::write_json(const SoakEnd& end) {
   nlohmann::ordered_json all = {{"version", RINGWOOD_VERSION},
                                 {"host", host_name()},
                                 {"environment", environment_json(ranks_)},
+                                {"started", started_},
                                 {"seconds", end.seconds},
                                 {"stopped", end.stopped},
                                 {"intervals", intervals_},

@@ -60,6 +60,7 @@ class SoakReport final {
   std::FILE* const table_;
   const FittedTable lines_;
   const bool terminal_;
+  const std::string started_;
   std::vector<Total> totals_;  // in the order in which they came first
   int64_t intervals_ = 0;
 };
