@@ -15,6 +15,8 @@
 #include "tools/command/text_files.h"
 #include "tools/doctor/all_hosts.h"
 #include "tools/doctor/anonymous.h"
+#include "tools/doctor/ssh_hosts.h"
+#include "tools/remote/host_list.h"
 #include "transports/base/error.h"
 #include "transports/base/options.h"
 
@@ -30,9 +32,10 @@ struct RawArguments {
   LaunchOptions launch;
   std::vector<std::string> from;
   std::string snapshot, against, json, html, explain, require;
+  std::string ssh, hostfile, ssh_command = "ssh", ringwood_path;
   Snapshots earlier;  // of `against`
   double timeout_s = 60;
-  bool all_hosts = false, anonymous = false, fix = false, rules = false;
+  bool all_hosts = false, anonymous = false, fix = false, rules = false, relay = false;
 };
 
 std::string read(const std::string& option, const std::string& file) {
@@ -96,13 +99,40 @@ int present(const RawArguments& typed, ProgressLine& progress, Outcome& outcome)
   return code;
 }
 
+// This command's own file, as it is on hosts that share a file system with this one.
+std::string own_path() {
+  std::error_code ignored;
+  const auto path = std::filesystem::read_symlink("/proc/self/exe", ignored);
+  return path.empty() ? "ringwood" : path.string();
+}
+
+SshHosts read_ssh_hosts(const RawArguments& typed) {
+  if (!typed.ssh.empty() && !typed.hostfile.empty())
+    refuse("--ssh and --hostfile both say which hosts: leave one of them away");
+  SshHosts by_ssh;
+  if (!typed.hostfile.empty())
+    by_ssh.hosts = parse_all("--hostfile", typed.hostfile, parse_host_file);
+  else
+    by_ssh.hosts = parse_hosts(typed.ssh);
+  by_ssh.ssh = words_of(typed.ssh_command);
+  if (by_ssh.ssh.empty()) refuse("--ssh-command names no program");
+  by_ssh.command = typed.ringwood_path.empty() ? own_path() : typed.ringwood_path;
+  by_ssh.limit = std::chrono::milliseconds(static_cast<int64_t>(typed.timeout_s * 1000));
+  return by_ssh;
+}
+
 void check(const RawArguments& typed) {
-  const bool gathers = typed.all_hosts || typed.what.probe;
+  const bool by_ssh = !typed.ssh.empty() || !typed.hostfile.empty();
+  const bool gathers = typed.all_hosts || typed.what.probe || by_ssh;
   const bool elsewhere = typed.what.collect.root != "/" || typed.what.collect.process != "self";
   if (!typed.from.empty() && (gathers || elsewhere || typed.what.watch_s > 0))
-    refuse("--from reads files only; leave --all-hosts, --probe, --root, --pid and --watch away");
+    refuse(
+        "--from reads files only; leave --all-hosts, --ssh, --probe, --root, --pid and --watch "
+        "away");
   if (gathers && elsewhere)
-    refuse("--all-hosts looks at each rank's own host; leave --root and --pid");
+    refuse("--all-hosts and --ssh look at each rank's own host; leave --root and --pid");
+  if (by_ssh && !typed.launch.rendezvous.empty())
+    refuse("--ssh starts the ranks itself: leave --rendezvous away");
   if ((typed.json == "-") + (typed.snapshot == "-") + typed.fix > 1)
     refuse("--json, --snapshot - and --fix all take standard output: name a file for one of them");
   if (!typed.require.empty() && typed.require != "verbs") refuse("--require knows verbs only");
@@ -130,13 +160,21 @@ int run(RawArguments typed) {
       std::chrono::milliseconds(static_cast<int64_t>(typed.timeout_s * 1000));
   ProgressLine progress("doctor");
   const auto shown = [&](const std::string& text) { progress.show(text); };
-  if (typed.all_hosts || typed.what.probe)
-    return examine_all_hosts(typed.what, typed.launch, shown,
-                             [&](Outcome& outcome) { return present(typed, progress, outcome); });
+  const auto done = [&](Outcome& outcome) {
+    if (!typed.relay) return present(typed, progress, outcome);
+    print_relay(outcome);
+    return 0;
+  };
   Outcome outcome;
+  if (!typed.ssh.empty() || !typed.hostfile.empty()) {
+    outcome = examine_by_ssh(typed.what, read_ssh_hosts(typed), shown);
+    return present(typed, progress, outcome);
+  }
+  if (typed.all_hosts || typed.what.probe)
+    return examine_all_hosts(typed.what, typed.launch, shown, done);
   outcome.hosts = typed.from.empty() ? Snapshots{examine(typed.what, shown)}
                                      : read_snapshots("--from", typed.from);
-  return present(typed, progress, outcome);
+  return done(outcome);
 }
 
 void add_options(CLI::App& command, RawArguments& typed) {
@@ -169,6 +207,11 @@ void add_options(CLI::App& command, RawArguments& typed) {
   command.add_flag("--rules", typed.rules, "the table of rules");
   add("-T,--timeout", typed.timeout_s, "SECONDS", "for hosts to answer (60)")
       ->check(decimal(1, 86400));
+  add("--ssh", typed.ssh, "HOST,...", "start it on these hosts by ssh, node[01-16], and compare");
+  add("--hostfile", typed.hostfile, "FILE", "the same for the hosts of a file, one a line");
+  add("--ssh-command", typed.ssh_command, "COMMAND", "ssh and its options: \"ssh -p 2222\"");
+  add("--ringwood-path", typed.ringwood_path, "PATH", "ringwood on those hosts (as here)");
+  command.add_flag("--relay", typed.relay, "")->group("");
   add("--rendezvous", typed.launch.rendezvous, "URL",
       "where ranks meet: env://, file:///path, tcp://host:port");
 }
@@ -188,6 +231,7 @@ void add_doctor_command(CLI::App& app, int& exit_code) {
            {{"ringwood doctor", "this host"},
             {"ringwood doctor --watch 10 --pid 4711", "a running rank, and its counters for 10 s"},
             {"mpirun -n 16 --map-by node ringwood doctor --all-hosts --probe", "a job's hosts"},
+            {"ringwood doctor --ssh node[01-16]", "hosts of a list, without a launcher"},
             {"ringwood doctor --explain memlock", "what a rule is about"},
             {"ringwood doctor --fix > repair.sh", "to be read before it is run"},
             {"ringwood doctor --from host1.json host2.json", "snapshots that were sent to you"},

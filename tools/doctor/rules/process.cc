@@ -143,8 +143,10 @@ void look_name(const Snapshot& snapshot, Sink& sink) {
     return begins_with(one, "127.") || one == "::1";
   });
   const auto master = snapshot.process.environment.find("MASTER_ADDR");
-  const bool matters =
-      master != snapshot.process.environment.end() && master->second == snapshot.host;
+  // A host that is called by its address needs no name.
+  const bool matters = master != snapshot.process.environment.end() &&
+                       master->second == snapshot.host && !parse_ipv4(master->second + "/32") &&
+                       master->second.find(':') == std::string::npos;
   if (loopback && matters)
     sink.add(
         snapshot.host,
