@@ -7,6 +7,7 @@
 #include <map>
 #include <thread>
 
+#include "tools/doctor/unmet.h"
 #include "tools/gather.h"
 #include "tools/perf/perf_operations.h"
 #include "transports/base/clock.h"
@@ -112,6 +113,25 @@ Outcome gather_outcome(const Examination& what, Communicator& group, const std::
   return outcome;
 }
 
+// What can be found out without a group. At rank 0; the others help, and get nothing.
+Outcome find_out(const Examination& what, Place& place, const Options& options, const Error& error,
+                 Clock::time_point began) {
+  constexpr std::chrono::seconds kLate{3};  // that a rank may notice it later than this one
+  Examination local = what;
+  local.watch_s = 0;
+  UnmetRank me{
+      place.rank, place.size, [&] { return examine(local, {}); }, error,
+      Deadline::after(kLate).not_before(options.init_timeout + kLate - (Clock::now() - began))};
+  Outcome outcome = gather_over_store(*place.store, me, options);
+  if (what.probe && place.rank == 0) {
+    NotChecked missed{"probe", "ranks could not be connected", "", {}};
+    for (const Rule& rule : probe_rules())
+      if (rule.needs[0] == std::string_view("probe")) missed.rules.emplace_back(rule.id);
+    outcome.probe.not_checked.push_back(missed);
+  }
+  return outcome;
+}
+
 // Only this host, because the others are not there.
 Outcome alone(const Examination& what, const Error& error) {
   Outcome outcome;
@@ -143,7 +163,8 @@ void conclude(const Examination& what, Outcome& outcome) {
   if (!what.probe) {
     NotChecked missed{
         "probe", "no packets were sent; --probe sends some between all hosts", "", {}};
-    for (const Rule& rule : probe_rules()) missed.rules.emplace_back(rule.id);
+    for (const Rule& rule : probe_rules())
+      if (rule.needs[0] == std::string_view("probe")) missed.rules.emplace_back(rule.id);
     found.not_checked.push_back(missed);
   }
   if (!what.ignored.empty()) {
@@ -175,6 +196,7 @@ int examine_all_hosts(const Examination& what, const LaunchOptions& launch_optio
     const auto shown = speaks ? progress : std::function<void(const std::string&)>();
     Outcome outcome;
     std::unique_ptr<Communicator> group;
+    const auto began = Clock::now();
     try {
       group = Communicator::create(place.store, place.rank, place.size, options, "doctor");
       finish(group->barrier());
@@ -193,12 +215,18 @@ int examine_all_hosts(const Examination& what, const LaunchOptions& launch_optio
     } catch (const Error& error) {
       if (error.code == ErrorCode::invalid_argument) throw;
       group.reset();
+      try {
+        if (place.store == nullptr) throw error;
+        if (shown) shown("finding out why ranks cannot be connected");
+        outcome = find_out(what, place, options, error, began);
+      } catch (const Error&) {
+        if (speaks) outcome = alone(what, error);
+      }
       if (!speaks) return 3;
-      outcome = alone(what, error);
     }
     return speaks ? done(outcome) : 0;
   });
-  return !met && code == 1 ? 3 : code;
+  return !met && code == 1 ? kCannotMeet : code;
 }
 
 }  // namespace ringwood::tools::doctor

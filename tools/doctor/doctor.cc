@@ -170,8 +170,10 @@ int run(RawArguments typed) {
     outcome = examine_by_ssh(typed.what, read_ssh_hosts(typed), shown);
     return present(typed, progress, outcome);
   }
-  if (typed.all_hosts || typed.what.probe)
-    return examine_all_hosts(typed.what, typed.launch, shown, done);
+  if (typed.all_hosts || typed.what.probe) {
+    const int code = examine_all_hosts(typed.what, typed.launch, shown, done);
+    return code == kCannotMeet && !typed.relay ? 3 : code;
+  }
   outcome.hosts = typed.from.empty() ? Snapshots{examine(typed.what, shown)}
                                      : read_snapshots("--from", typed.from);
   return done(outcome);

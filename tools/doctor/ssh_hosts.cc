@@ -90,13 +90,11 @@ class SshRun final {
     std::string why = answers[0].failure;
     if (why.empty()) try {
         Outcome probed = relay_from_text(answers[0].output, answers_[0].word).outcome;
-        if (probed.complete) {
-          probed.complete = outcome.complete;
-          outcome.hosts = std::move(probed.hosts);
-        } else {
-          outcome.complete = false;
-        }
+        outcome.complete = outcome.complete && probed.complete;
+        // Where the ranks have not met, more is known of the hosts from before.
+        if (probed.probe.matrix) outcome.hosts = std::move(probed.hosts);
         outcome.probe = std::move(probed.probe);
+        add_unreachable(answers, outcome);
       } catch (const Error& error) {
         why = error.cause;
       }
@@ -156,6 +154,18 @@ class SshRun final {
   std::string address_of_first() const {
     const std::string& chosen = answers_[0].relay.outcome.hosts[0].system.chosen_address;
     return chosen.empty() ? without_user(answers_[0].word) : chosen.substr(0, chosen.find(' '));
+  }
+
+  // Those that did not reach the first host.
+  void add_unreachable(const std::vector<RemoteAnswer>& answers, Outcome& outcome) const {
+    std::vector<std::string> names;
+    for (const Answer& one : answers_) names.push_back(one.relay.outcome.hosts[0].host);
+    FailedPairs pairs;
+    for (size_t i = 1; i < answers.size(); ++i)
+      if (answers[i].exit_code == kCannotMeet)
+        pairs[{0, static_cast<int>(i)}] = fmt::format("from {}: {}", names[i], answers[i].said);
+    for (Finding& one : name_pairs("hosts-unreachable", std::move(pairs), names))
+      outcome.probe.findings.push_back(one);
   }
 
   void miss(const std::string& word, const std::string& why) {

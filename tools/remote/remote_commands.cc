@@ -205,12 +205,14 @@ class Run final {
         session.end(late ? Deadline::after(std::chrono::seconds(0)) : session.deadline());
     answer.ended_s = now_s();
     answer.output = std::move(session.output);
+    answer.said = last_line(session.errors);
+    if (!late) answer.exit_code = code;
     if (late || code == kLate)
       answer.failure = too_late(options_);
     else if (session.too_long)
       answer.failure = fmt::format("it said more than {} MiB", options_.max_output >> 20);
     else if (code != 0)
-      answer.failure = reason_of(code, last_line(session.errors));
+      answer.failure = reason_of(code, answer.said);
     sessions_[i].reset();
   }
 

@@ -22,6 +22,8 @@ struct RemoteAnswer {
   std::string output;   // standard output
   double ended_s = 0;   // since 1970, when the output had ended here
   std::string failure;  // why there is none, or "" for a command that ended with 0
+  std::string said;     // the last line of standard error
+  int exit_code = -1;   // -1: it was given up
 };
 
 struct RemoteOptions {

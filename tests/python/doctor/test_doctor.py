@@ -96,6 +96,7 @@ def test_every_rule_has_a_case_and_a_row_in_the_readme():
             "probe-mtu",
             "probe-unreachable",
             "probe-over-tcp",
+            "hosts-unreachable",
         ),
     }
     cases = {*RULES_OF_A_TREE, *RULES_OF_A_SNAPSHOT, *RULES_OF_COUNTERS, *RULES_OF_HOSTS}

@@ -1,5 +1,6 @@
 """`ringwood doctor --probe`: what only traffic between hosts shows."""
 
+import json
 import threading
 import time
 from contextlib import contextmanager
@@ -55,6 +56,31 @@ def test_an_address_that_does_not_answer_is_named(blocked, named, tmp_path):
     assert found.code == 2 and [host for host, _ in unreachable] == named, found.text
     assert "rail 0: " in unreachable[0][1] and " bytes" in unreachable[0][1]
     assert of_rule(found, "probe-mtu") == [], found.text  # that full ones vanish too is no news
+
+
+def blocked_tcp(hosts: Cluster, on: int, to: int) -> list[str]:
+    """What the one host answers never comes to the other: as a packet filter between them."""
+    rule = ["to", f"10.214.0.{to + 1}/32", "ipproto", "tcp", "blackhole"]
+    return ["ip", "-n", hosts.namespaces[on], "rule", "add", *rule]
+
+
+@pytest.mark.parametrize(
+    ("blocked", "named"), [([(2, 1)], "host1, host2"), ([(2, 1), (1, 3), (1, 0)], "host1")]
+)
+def test_a_packet_filter_between_hosts_is_named(blocked, named, tmp_path):
+    """All reach the store, which is a file, so that they tell what they see; no group is made."""
+    with hosts_of(Shape("4 hosts", hosts=4, rate=MBIT)) as hosts:
+        for on, to in blocked:
+            networks.command(*blocked_tcp(hosts, on, to))
+        words = [str(BINARY), "doctor", "--probe", "--json", "-T", "3", "--ignore", "shm-small"]
+        words += ["--rendezvous", f"file://{tmp_path}/store"]
+        results = run_on(hosts, words, environment(XDG_CACHE_HOME=str(tmp_path)))
+    assert {code for code, _, _ in results[1:]} == {3}
+    found = Found(results[0][0], json.loads(results[0][1]), results[0][2])
+    assert found.code == 2 and found.ids == {"hosts-unreachable"}, found.text
+    assert found.hosts == {named} and len(found.said["hosts"]) == 4, found.text
+    assert "cannot connect to rank" in found.said["findings"][0]["evidence"]
+    assert "probe" in found.missed() and "not all hosts answered" not in found.text
 
 
 def test_a_switch_that_drops_large_packets_is_named(tmp_path):

@@ -142,6 +142,23 @@ def test_a_probe_over_a_list(hosts, folder):
     assert [host["ranks"] for host in found.said["hosts"]] == [[0], [1], [2]]
 
 
+def test_hosts_that_do_not_reach_the_first_one_are_named(hosts, folder):
+    """Ssh reaches all of them, and the second one gets no answer from the first."""
+    # The list begins with the one that others do not reach.
+    words = ["--ssh", "10.214.0.3,10.214.0.[1-2]", "--probe", "-T", "3", "--ignore", "shm-small"]
+    block = ["to", "10.214.0.2/32", "ipproto", "tcp", "blackhole"]
+    rule = ["ip", "-n", hosts.namespaces[2], "rule"]
+    networks.command(*rule, "add", *block)
+    try:
+        found = by_ssh(hosts, folder, *words)
+    finally:
+        networks.command(*rule, "delete", *block)
+    assert found.code == 2 and found.ids == {"hosts-unreachable"}, found.text
+    assert found.hosts == {f"{NAMES[2]}, {NAMES[1]}"}, found.text
+    assert "cannot reach the store" in found.said["findings"][0]["evidence"]
+    assert [host["host"] for host in found.said["hosts"]] == [NAMES[2], *NAMES[:2]]
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

@@ -39,6 +39,18 @@ constexpr Rule kRules[] = {
      .fix = "RINGWOOD_LOG=INFO makes each rank say why it does not use verbs; ringwood perf "
             "--require verbs fails where it does not",
      .needs = {"probe"}},
+    {.id = "hosts-unreachable",
+     .severity = Severity::error,
+     .title = "a host cannot be reached by TCP from another one",
+     .why =
+         "Ranks could not be connected. So the first rank of each host has listened, and dialled "
+         "those of the others for three seconds: nobody came, or somebody refused. Ranks listen "
+         "at ports that the kernel chooses, and a packet filter, or the security group of a "
+         "cloud, that opens the port of MASTER_ADDR only stops every job.",
+     .fix =
+         "open all TCP ports between the hosts of the job, or RINGWOOD_PORT_RANGE; if the address "
+         "is of the wrong interface, set RINGWOOD_SOCKET_IFNAME",
+     .needs = {"hosts"}},
 };
 
 }  // namespace
