@@ -50,13 +50,17 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(PciDevice, address, vendor, devi
                                                 max_read_request, relaxed_ordering, acs_control,
                                                 ats, bridges, iommu)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Route, interface, destination, mask, gateway)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(GroupLimits, memory, memory_used, memory_shared,
+                                                memory_kills, threads, threads_used,
+                                                threads_refused)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(ProcessState, pid, rank, uid, memlock_soft,
                                                 memlock_hard, files_soft, capabilities,
                                                 user_namespace, cores, rdma_limits, cpu_quota,
-                                                environment)
+                                                group, environment)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SystemState, kernel, command_line, version,
                                                 uptime_s, clock_s, virtual_machine, modules, nodes,
-                                                governors, overcommit, shm_bytes, verbs_library,
+                                                governors, overcommit, shm_bytes, memory_bytes,
+                                                huge_page_bytes, huge_bytes_free, verbs_library,
                                                 own_addresses, firewall, routes, policy_rules,
                                                 chosen_address, refused_address)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(GidMove, where, address, type, before, after)

@@ -106,6 +106,16 @@ struct Route {
   std::string gateway;                 // "" on the link
 };
 
+// What a process's control group, or one above it, allows; of several, the one with the least left.
+struct GroupLimits {
+  // Bytes. What is used is without the page cache, which the kernel drops when memory is short;
+  // shared memory, as in /dev/shm, is a part of it.
+  std::optional<int64_t> memory, memory_used, memory_shared;
+  std::optional<int64_t> memory_kills;           // processes that were killed for lack of memory
+  std::optional<int64_t> threads, threads_used;  // of all processes
+  std::optional<int64_t> threads_refused;        // how often the limit was met
+};
+
 // The process that was looked at: of this command, or of a rank.
 struct ProcessState {
   int64_t pid = 0;
@@ -117,6 +127,7 @@ struct ProcessState {
   std::vector<int> cores;                          // that it may run on
   std::map<std::string, std::string> rdma_limits;  // cgroup: device, limits
   std::optional<double> cpu_quota;                 // cgroup: time, in cores; none: no limit
+  GroupLimits group;
   std::map<std::string, std::string> environment;  // of communication only
 };
 
@@ -130,9 +141,11 @@ struct SystemState {
   std::map<std::string, int> governors;           // of clocks: cores that have it
   std::optional<int> overcommit;                  // vm.overcommit_memory
   std::optional<int64_t> shm_bytes;
-  std::string verbs_library;               // "loaded", or why not; "" unknown
-  std::vector<std::string> own_addresses;  // that the host's own name means
-  std::vector<std::string> firewall;       // rules that drop or reject, or name port 4791
+  std::optional<int64_t> memory_bytes;                      // of the host
+  std::optional<int64_t> huge_page_bytes, huge_bytes_free;  // reserved; of those, nobody's
+  std::string verbs_library;                                // "loaded", or why not; "" unknown
+  std::vector<std::string> own_addresses;                   // that the host's own name means
+  std::vector<std::string> firewall;  // rules that drop or reject, or name port 4791
   std::vector<Route> routes;
   std::optional<std::vector<std::string>> policy_rules;  // of ip rule, beyond the kernel's three
   std::string chosen_address;   // that ranks offer to others: "10.0.0.1 (eth0: ...)"

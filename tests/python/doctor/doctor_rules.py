@@ -16,7 +16,7 @@ from doctor_runs import (
     with_environment,
     writing,
 )
-from doctor_trees import LSPCI_BRIDGE, LSPCI_NIC, add_gpu, lspci, qos
+from doctor_trees import GIB, LSPCI_BRIDGE, LSPCI_NIC, add_gpu, lspci, qos
 
 
 def same_network(tree, **settings: int) -> None:
@@ -99,6 +99,11 @@ RULES_OF_A_TREE = {
     "cpu-governor": writing("sys/devices/system/cpu/cpu3/cpufreq/scaling_governor", "powersave"),
     "cpu-quota": small_quota,
     "overcommit-strict": writing("proc/sys/vm/overcommit_memory", 2),
+    "memory-limit": writing("sys/fs/cgroup/job/memory.max", 64 * GIB),
+    "pids-limit": writing("sys/fs/cgroup/job/pids.max", 450),
+    "huge-pages-idle": replacing(
+        "proc/meminfo", "4096\nHugePages_Free:     4096", "98304\nHugePages_Free:     98304"
+    ),
     "cores-shared": with_environment(LOCAL_WORLD_SIZE="16"),
     "numa-far": all_cards_at_the_other_node,
     "name-loopback": local_name,

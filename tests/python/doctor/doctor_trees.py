@@ -11,6 +11,7 @@ from pathlib import Path
 
 EMPTY_GID = "0000:0000:0000:0000:0000:0000:0000:0000"
 PRIORITIES = range(8)
+GIB = 2**30
 NIC_CLASS, GPU_CLASS, BRIDGE_CLASS = "0x020000", "0x030200", "0x060400"
 
 
@@ -239,6 +240,23 @@ rail0\t00000A0A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0
 rail1\t00010A0A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0"""
 
 
+MEMINFO = """MemTotal:       527765580 kB
+MemFree:        421034120 kB
+HugePages_Total:    4096
+HugePages_Free:     4096
+HugePages_Rsvd:        0
+HugePages_Surp:        0
+Hugepagesize:       2048 kB
+Hugetlb:         8388608 kB"""
+
+
+def memory_stat(anon: int, shmem: int, file: int) -> str:
+    """Of control groups of the second version: shared memory is a part of `file`."""
+    parts = {"anon": anon, "file": file, "shmem": shmem, "inactive_anon": anon, "active_anon": 0}
+    parts |= {"inactive_file": (file - shmem) // 2, "active_file": (file - shmem) // 2}
+    return "\n".join(f"{name} {value}" for name, value in parts.items())
+
+
 def add_process(tree: Tree) -> None:
     tree.write_all(
         "proc/self",
@@ -250,8 +268,20 @@ def add_process(tree: Tree) -> None:
             "net/route": ROUTES,
         },
     )
-    tree.write("sys/fs/cgroup/job/cpu.max", "max 100000")
-    tree.write("sys/fs/cgroup/job/rdma.max", "mlx5_0 hca_handle=max hca_object=max")
+    tree.write_all(
+        "sys/fs/cgroup/job",
+        {
+            "cpu.max": "max 100000",
+            "rdma.max": "mlx5_0 hca_handle=max hca_object=max",
+            "memory.max": 256 * GIB,
+            "memory.current": 255 * GIB,  # most of it files that were read
+            "memory.stat": memory_stat(anon=40 * GIB, shmem=20 * GIB, file=215 * GIB),
+            "memory.events": "low 0\nhigh 0\nmax 71\noom 0\noom_kill 0\noom_group_kill 0",
+            "pids.max": 98304,
+            "pids.current": 412,
+            "pids.events": "max 0",
+        },
+    )
     tree.environment(RINGWOOD_VERBS_TRAFFIC_CLASS="106", WORLD_SIZE="16")
 
 
@@ -265,6 +295,7 @@ def healthy(root: Path, host: int = 1) -> Tree:
             "cmdline": "BOOT_IMAGE=/vmlinuz root=/dev/sda1 intel_iommu=on iommu=pt",
             "sys/kernel/osrelease": "6.1.0-28-amd64",
             "uptime": "1000.00 9000.00",
+            "meminfo": MEMINFO,
             "mounts": "tmpfs /dev/shm tmpfs rw,nosuid,nodev,size=263882788k 0 0",
         },
     )

@@ -26,7 +26,52 @@ DOCKER = """table ip filter {
 }
 """
 
+# What no kernel writes into files of limits.
+NOISE = (
+    "",
+    "-1",
+    "max max max",
+    "9" * 40,
+    "oom_kill -3\nmax -3",
+    "\x00\xff",
+    "HugePages_Free: 9" * 9,
+)
+
+
+def noise_of_limits(text: str):
+    def spoil(tree) -> None:
+        for file in (tree.root / "sys/fs/cgroup/job").iterdir():
+            tree.write(str(file.relative_to(tree.root)), text)
+        tree.write("proc/meminfo", text)
+
+    return spoil
+
+
+def a_limit_without_what_is_used(tree) -> None:
+    tree.write("sys/fs/cgroup/job/memory.max", 4096)
+    tree.write("sys/fs/cgroup/job/memory.current", "none")
+    tree.write("sys/fs/cgroup/job/pids.max", 1)
+    tree.write("sys/fs/cgroup/job/pids.current", "none")
+
+
+def killed_elsewhere(tree) -> None:
+    """In a group above that limits nothing: of another session or service."""
+    tree.replace("proc/self/cgroup", "0::/job", "0::/user.slice/job")
+    tree.write_all("sys/fs/cgroup/user.slice/job", {"memory.max": "max", "pids.max": "max"})
+    files = {"memory.max": "max", "memory.events": "oom_kill 7", "pids.events": "max 7"}
+    tree.write_all("sys/fs/cgroup/user.slice", files)
+
+
+def huge_pages_in_use(tree) -> None:
+    numbers = "HugePages_Total:    98304\nHugePages_Free:     98304\nHugePages_Rsvd:     97000"
+    tree.write("proc/meminfo", f"MemTotal: 527765580 kB\n{numbers}\nHugepagesize: 2048 kB")
+
+
 WELL = {
+    **{f"noise {i} in limits": noise_of_limits(text) for i, text in enumerate(NOISE)},
+    "a limit, and nobody tells what is used": a_limit_without_what_is_used,
+    "processes of others were killed": killed_elsewhere,
+    "huge pages that a process has asked for": huge_pages_in_use,
     "Docker drops what it would forward": printing("nft list ruleset", DOCKER),
 }
 

@@ -18,7 +18,7 @@ from doctor_runs import (
     with_environment,
     writing,
 )
-from doctor_trees import healthy
+from doctor_trees import GIB, healthy
 
 
 def test_other_drivers_that_are_well_have_no_finding(tmp_path):
@@ -129,7 +129,40 @@ def named_and_far(tree) -> None:
     with_environment(NCCL_IB_HCA="mlx5")(tree)
 
 
+def killed(tree) -> None:
+    """In the group above the process's own, which has a limit."""
+    tree.replace("proc/self/cgroup", "0::/job", "0::/pod/job")
+    tree.write_all("sys/fs/cgroup/pod/job", {"memory.max": "max", "pids.max": "max"})
+    events = "low 0\nhigh 0\nmax 71\noom 3\noom_kill 3\noom_group_kill 0"
+    tree.write_all("sys/fs/cgroup/pod", {"memory.max": 64 * GIB, "memory.events": events})
+
+
+def first_version(tree) -> None:
+    """Of control groups: 120 MiB of cache, and 900 MiB that the kernel cannot drop."""
+    tree.write("proc/self/cgroup", "8:pids:/job\n4:memory:/job\n0::/")
+    stat = "cache 10\ntotal_shmem 5242880\ntotal_inactive_file 62914560\ntotal_active_file 62914560"
+    files = {"limit_in_bytes": GIB, "usage_in_bytes": 1020 * 2**20, "stat": stat}
+    files["oom_control"] = "oom_kill_disable 0\nunder_oom 0\noom_kill 0"
+    tree.write_all("sys/fs/cgroup/memory/job", {f"memory.{key}": files[key] for key in files})
+    tree.write("sys/fs/cgroup/memory/memory.limit_in_bytes", 9223372036854771712)
+    pids = {"pids.max": 1000, "pids.current": 900, "pids.events": "max 0"}
+    tree.write_all("sys/fs/cgroup/pids/job", pids)
+
+
+def nearly_full(tree) -> None:
+    first_version(tree)
+    tree.write("sys/fs/cgroup/memory/job/memory.usage_in_bytes", 1050 * 2**20)
+    tree.write("sys/fs/cgroup/pids/job/pids.current", 950)
+
+
 FOUND = {
+    "processes that were killed": (killed, {"memory-limit"}),
+    "threads that could not be made": (
+        writing("sys/fs/cgroup/job/pids.events", "max 12"),
+        {"pids-limit"},
+    ),
+    "90 % of what a group of the first version may use": (first_version, set()),
+    "a group of the first version": (nearly_full, {"memory-limit", "pids-limit"}),
     "an IOMMU by default": (default_domain, {"iommu-translating"}),
     "a link-local row by a fixed index": (
         with_environment(NCCL_IB_GID_INDEX="1"),

@@ -175,7 +175,7 @@ constexpr Rule kRules[] = {
             "and queues (hca_object). Beyond it every call fails with EAGAIN.",
      .fix = "raise rdma.max of the rank's control group",
      .where = Where::rdma,
-     .needs = {"rdma-limits"},
+     .needs = {"rdma-limits", "control-group"},
      .look = look_rdma_limit},
     {.id = "shm-small",
      .severity = Severity::warning,
