@@ -24,9 +24,9 @@ using nlohmann::json;
 using Ipv6 = std::array<uint8_t, 16>;
 
 // Texts of the kernel and of drivers, which are alike on many machines.
-constexpr std::string_view kKept[] = {"kernel", "version", "driver",  "firmware",     "board",
-                                      "pci",    "vendor",  "device",  "kind",         "bridges",
-                                      "state",  "type",    "modules", "verbs_library"};
+constexpr std::string_view kKept[] = {"kernel", "version", "driver",  "firmware",      "board",
+                                      "pci",    "vendor",  "device",  "kind",          "bridges",
+                                      "state",  "type",    "modules", "verbs_library", "model"};
 // Words of the kernel's command line that rules look at.
 constexpr std::string_view kParameters[] = {"iommu",     "intel_iommu",        "amd_iommu", "pci",
                                             "hugepages", "default_hugepagesz", "isolcpus"};

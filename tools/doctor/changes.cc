@@ -37,6 +37,7 @@ std::string name_in(const std::string& list, const json& member) {
                        member.at("number").get<int>());
   if (list == "interfaces") return "interface " + member.at("name").get<std::string>();
   if (list == "pci") return "PCI device " + member.at("address").get<std::string>();
+  if (list == "gpus") return fmt::format("GPU {}", member.at("index").get<int>());
   if (list == "gids") return fmt::format("GID {}", member.at("index").get<int>());
   return member.dump();
 }
@@ -74,8 +75,8 @@ class Differences final {
     return !one.empty() && one.front().is_object();
   }
   static std::string joined(const std::string& path, const std::string& key) {
-    static const std::set<std::string> kPlain{"system",     "process", "ports",
-                                              "interfaces", "pci",     "gids"};
+    static const std::set<std::string> kPlain{"system", "process", "ports", "interfaces",
+                                              "pci",    "gids",    "gpus"};
     if (kPlain.contains(key)) return path;
     return path.empty() ? key : fmt::format("{}: {}", path, key);
   }

@@ -49,6 +49,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(PciDevice, address, vendor, devi
                                                 speed, max_speed, width, max_width, node,
                                                 max_read_request, relaxed_ordering, acs_control,
                                                 ats, bridges, iommu)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Gpu, index, model, pci, version, ecc_errors,
+                                                nvlinks, nvlinks_up, paths, peers)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Route, interface, destination, mask, gateway)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(GroupLimits, memory, memory_used, memory_shared,
                                                 memory_kills, threads, threads_used,
@@ -60,13 +62,14 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(ProcessState, pid, rank, uid, me
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SystemState, kernel, command_line, version,
                                                 uptime_s, clock_s, virtual_machine, modules, nodes,
                                                 governors, overcommit, shm_bytes, memory_bytes,
-                                                huge_page_bytes, huge_bytes_free, verbs_library,
-                                                own_addresses, firewall, routes, policy_rules,
-                                                chosen_address, refused_address)
+                                                huge_page_bytes, huge_bytes_free, gpu_fault,
+                                                gpus_permitted, verbs_library, own_addresses,
+                                                firewall, routes, policy_rules, chosen_address,
+                                                refused_address)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(GidMove, where, address, type, before, after)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Rise, where, counter, amount)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Snapshot, format, host, token, ranks, process,
-                                                others, system, ports, interfaces, pci, gaps,
+                                                others, system, ports, interfaces, pci, gpus, gaps,
                                                 seconds, rises, moves)
 
 namespace {
@@ -116,6 +119,16 @@ void clean_name(std::string& name) {
     if (!std::isalnum(static_cast<unsigned char>(c)) && !std::strchr("_.:@-", c)) c = '_';
 }
 
+void clean_keys(std::map<std::string, std::string>& values) {
+  std::map<std::string, std::string> clean;
+  for (const auto& [name, value] : values) {
+    std::string cleaned_name = name;
+    clean_name(cleaned_name);
+    clean[cleaned_name] = value;
+  }
+  values = std::move(clean);
+}
+
 Error refusal(const std::string& origin, const std::string& why) {
   return Error(ErrorCode::invalid_argument,
                fmt::format("{} is not a snapshot of ringwood doctor --snapshot: {}", origin, why));
@@ -146,6 +159,11 @@ Snapshot cleaned(const Snapshot& snapshot) {
   for (PciDevice& device : clean.pci) {
     clean_name(device.address);
     for (std::string& bridge : device.bridges) clean_name(bridge);
+  }
+  for (Gpu& gpu : clean.gpus) {
+    clean_name(gpu.pci);
+    clean_keys(gpu.paths);
+    clean_keys(gpu.peers);
   }
   return clean;
 }

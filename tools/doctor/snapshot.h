@@ -100,6 +100,16 @@ struct PciDevice {
   std::string iommu;  // type of its IOMMU group: "DMA-FQ", "identity"; "" unknown
 };
 
+// As NVIDIA's driver tells of it (nvidia-smi).
+struct Gpu {
+  int index = 0;
+  std::string model, pci, version;    // version: of the driver; pci: as in PciDevice
+  std::optional<int64_t> ecc_errors;  // uncorrected, since the driver was loaded
+  std::optional<int> nvlinks, nvlinks_up;
+  std::map<std::string, std::string> paths;  // to "GPU1" and "mlx5_0": "NV12", "PIX", ..., "SYS"
+  std::map<std::string, std::string> peers;  // reads of "GPU1"'s memory: "OK", "CNS", ...
+};
+
 struct Route {
   std::string interface;
   uint32_t destination = 0, mask = 0;  // host byte order
@@ -143,9 +153,11 @@ struct SystemState {
   std::optional<int64_t> shm_bytes;
   std::optional<int64_t> memory_bytes;                      // of the host
   std::optional<int64_t> huge_page_bytes, huge_bytes_free;  // reserved; of those, nobody's
-  std::string verbs_library;                                // "loaded", or why not; "" unknown
-  std::vector<std::string> own_addresses;                   // that the host's own name means
-  std::vector<std::string> firewall;  // rules that drop or reject, or name port 4791
+  std::string gpu_fault;                   // what nvidia-smi says is wrong; "": nothing
+  std::optional<int> gpus_permitted;       // of NVIDIA, that this process may open
+  std::string verbs_library;               // "loaded", or why not; "" unknown
+  std::vector<std::string> own_addresses;  // that the host's own name means
+  std::vector<std::string> firewall;       // rules that drop or reject, or name port 4791
   std::vector<Route> routes;
   std::optional<std::vector<std::string>> policy_rules;  // of ip rule, beyond the kernel's three
   std::string chosen_address;   // that ranks offer to others: "10.0.0.1 (eth0: ...)"
@@ -175,6 +187,7 @@ struct Snapshot {
   std::vector<RdmaPort> ports;
   std::vector<NetInterface> interfaces;
   std::vector<PciDevice> pci;
+  std::vector<Gpu> gpus;
   std::vector<Gap> gaps;
   std::optional<double> seconds;  // between the two samples; none: there is one
   std::vector<Rise> rises;

@@ -2,6 +2,7 @@
 
 import shutil
 
+from doctor_gpus import RULES_OF_GPUS
 from doctor_runs import (
     PORT,
     all_cards_at_the_other_node,
@@ -139,6 +140,7 @@ RULES_OF_A_TREE = {
         "sys/class/infiniband/mlx5_1/tc/1/traffic_class", "Global tclass=96"
     ),
     "link-flapping": writing("sys/class/net/rail1/carrier_changes", 400),
+    **RULES_OF_GPUS,
 }
 
 

@@ -49,9 +49,9 @@ class Tree:
         assert old in text, (old, text)
         file.write_text(text.replace(old, new))
 
-    def printed(self, command: str, text: str) -> None:
-        name = command.replace(" ", "_").replace("/", "_")
-        self.write(f"sos_commands/networking/{name}", text)
+    def printed(self, command: str, text: str, plugin: str = "networking") -> None:
+        name = command.translate(str.maketrans(" /,=", "____"))
+        self.write(f"sos_commands/{plugin}/{name}", text)
 
     def environment(self, **variables: str) -> None:
         text = "\0".join(f"{name}={value}" for name, value in variables.items())

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from doctor_gpus import add_gpus
 from doctor_rules import RULES_OF_A_SNAPSHOT, RULES_OF_A_TREE, RULES_OF_COUNTERS
 from doctor_runs import (
     PORT,
@@ -216,8 +217,7 @@ def test_files_of_anybody(tmp_path):
     outside = tmp_path / "outside"
     outside.write_text("eyes-only: 4711")
     for attempt in range(6):
-        tree = healthy(tmp_path / str(attempt))
-        add_gpu(tree)
+        tree = add_gpus(healthy(tmp_path / str(attempt)))
         files = [f for f in sorted(tree.root.rglob("*")) if f.is_file() and not f.is_symlink()]
         for file in chance.sample(files, len(files) // 3):
             spoil(file, chance, outside)

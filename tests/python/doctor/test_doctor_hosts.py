@@ -7,6 +7,7 @@ from pathlib import Path
 
 import networks
 import pytest
+from doctor_gpus import add_gpus
 from doctor_runs import (
     PORT,
     Found,
@@ -66,6 +67,7 @@ RULES_OF_HOSTS = {
     "hosts-link-settings": replacing(
         "sos_commands/networking/ethtool_--show-fec_rail1", "encoding: RS", "encoding: BaseR"
     ),
+    "hosts-gpus": add_gpus,
     # One host's own fault stays its own among others.
     "memlock": memlock,
     "port-down": port_down,

@@ -5,6 +5,7 @@ import json
 import random
 
 import pytest
+from doctor_gpus import add_gpus
 from doctor_hosts import lag, virtual_machine
 from doctor_runs import (
     doctor,
@@ -94,7 +95,7 @@ def spoilt(document: dict, paths: list[tuple], chance: random.Random) -> dict:
 def test_snapshots_of_anybody(tmp_path):
     """A diagnosis or one sentence, whatever is in them; the first gives rises to the second."""
     chance = random.Random(4791)
-    files = [snapshot(lag(healthy(tmp_path))), snapshot(healthy(tmp_path, 2))]
+    files = [snapshot(lag(healthy(tmp_path))), snapshot(add_gpus(healthy(tmp_path, 2)))]
     good = [json.loads(file.read_text()) for file in files]
     places = [places_of(one) for one in good]
     accepted = 0

@@ -260,6 +260,7 @@ Snapshot collect(const CollectOptions& options) {
   collect_ports(tree, snapshot);
   collect_interfaces(tree, snapshot);
   collect_pci(tree, snapshot);
+  collect_gpus(tree, snapshot);
   snapshot.gaps = tree.gaps();
   return cleaned(snapshot);
 }

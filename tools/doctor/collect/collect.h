@@ -1,5 +1,5 @@
-// Looks at a host: its RDMA ports, interfaces, PCI links, limits, memory nodes, and the settings of
-// one process. Reads only; asks nobody else. What cannot be read becomes a Gap.
+// Looks at a host: its RDMA ports, interfaces, PCI links, GPUs, limits, memory nodes, and the
+// settings of one process. Reads only; asks nobody else. What cannot be read becomes a Gap.
 #pragma once
 
 #include <string>
@@ -28,6 +28,7 @@ void collect_machine(Tree& tree, const std::string& process, Snapshot& snapshot)
 void collect_ports(Tree& tree, Snapshot& snapshot);
 void collect_interfaces(Tree& tree, Snapshot& snapshot);
 void collect_pci(Tree& tree, Snapshot& snapshot);
+void collect_gpus(Tree& tree, Snapshot& snapshot);
 
 // "0-3,8" -> 0 1 2 3 8; at most 4096 of them.
 std::vector<int> parse_cores(const std::string& list);

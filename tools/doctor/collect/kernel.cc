@@ -183,7 +183,8 @@ std::vector<std::string> ask_name(const std::string& name, std::string& why) {
   return all;
 }
 
-std::optional<std::string> ask_program(const std::vector<std::string>& words, std::string& why) {
+std::optional<std::string> ask_program(const std::vector<std::string>& words, std::string& why,
+                                       ProgramFailure* failure) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) {
     why = std::strerror(errno);
@@ -219,6 +220,7 @@ std::optional<std::string> ask_program(const std::vector<std::string>& words, st
     }
   }
   if (ended && WIFEXITED(status) && WEXITSTATUS(status) == 0) return text;
+  if (ended && WIFEXITED(status) && failure != nullptr) *failure = {WEXITSTATUS(status), text};
   why = fmt::format(
       "{}: {}", words[0],
       !ended ? "no answer within a second" : fmt::format("failed with {}", WEXITSTATUS(status)));

@@ -32,6 +32,12 @@ std::vector<std::string> ask_name(const std::string& name, std::string& why);
 
 // What a program prints. It gets no input, a second, and no more than a MiB. nullopt with `why`: it
 // is not there, or it failed.
-std::optional<std::string> ask_program(const std::vector<std::string>& words, std::string& why);
+// `failure`: of a program that ended by itself and failed.
+struct ProgramFailure {
+  int code = 0;      // by which it ended
+  std::string text;  // that it printed
+};
+std::optional<std::string> ask_program(const std::vector<std::string>& words, std::string& why,
+                                       ProgramFailure* failure = nullptr);
 
 }  // namespace ringwood::tools::doctor

@@ -121,8 +121,8 @@ std::string Tree::target(const std::string& path) const {
 std::optional<std::string> Tree::printed(const std::string& command) const {
   if (live_) return std::nullopt;
   std::string file = command;
-  std::replace(file.begin(), file.end(), ' ', '_');
-  std::replace(file.begin(), file.end(), '/', '_');
+  for (char& c : file)
+    if (std::strchr(" /,=", c) != nullptr) c = '_';
   for (const std::string& folder : names("sos_commands"))
     if (auto found = text(fmt::format("sos_commands/{}/{}", folder, file))) return found;
   return std::nullopt;

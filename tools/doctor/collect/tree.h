@@ -4,8 +4,8 @@
 // Files are untrusted, and so are trees: reads are bounded, only regular files are opened, and a
 // link that leads out of the tree is not followed. What the tools of a host print has no file in
 // /sys; in a tree it is looked for as sosreport keeps it, in sos_commands/ANYTHING/COMMAND, where
-// the blanks of the command are underscores: sos_commands/networking/ethtool_-S_eth0. On this
-// machine such texts are never read. One thread.
+// blanks, slashes, commas and equals signs of the command are underscores:
+// sos_commands/networking/ethtool_-S_eth0. On this machine such texts are never read. One thread.
 #pragma once
 
 #include <cstdint>

@@ -65,6 +65,8 @@ std::vector<const PciDevice*> gpus(const Snapshot& snapshot) {
   return found;
 }
 
+bool is_nvidia(const PciDevice* device) { return device->vendor == "0x10de"; }
+
 std::optional<EnvironmentSetting> knob_in(const Snapshot& snapshot, const std::string& knob) {
   if (const auto value = environment_of(snapshot, knob); !value.empty())
     return EnvironmentSetting{knob, value};

@@ -21,6 +21,7 @@ bool has_verbs(const Snapshot& snapshot);  // a port that could be used, as far 
 std::string verbs_off(const Snapshot& snapshot);
 
 std::vector<const PciDevice*> gpus(const Snapshot& snapshot);
+bool is_nvidia(const PciDevice* device);
 
 // The value of a knob in the process's environment, by its own name or an alias; `name` is the
 // variable that sets it. nullopt: none does.

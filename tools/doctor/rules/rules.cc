@@ -104,9 +104,10 @@ void Sink::add(Severity severity, const std::string& host, const std::string& ev
 const std::vector<Rule>& rules() {
   static const std::vector<Rule> kAll = [] {
     std::vector<Rule> all;
-    for (const auto& part : {rdma_rules(), gid_rules(), process_rules(), machine_rules(),
-                             environment_rules(), network_rules(), pci_rules(), flow_rules(),
-                             counter_rules(), host_rules(), host_rail_rules(), probe_rules()})
+    for (const auto& part :
+         {rdma_rules(), gid_rules(), process_rules(), machine_rules(), environment_rules(),
+          network_rules(), pci_rules(), gpu_rules(), flow_rules(), counter_rules(), host_rules(),
+          host_rail_rules(), probe_rules()})
       all.insert(all.end(), part.begin(), part.end());
     return all;
   }();

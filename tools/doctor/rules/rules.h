@@ -80,6 +80,7 @@ std::span<const Rule> process_rules();
 std::span<const Rule> machine_rules();
 std::span<const Rule> environment_rules();
 std::span<const Rule> pci_rules();
+std::span<const Rule> gpu_rules();
 std::span<const Rule> flow_rules();
 std::span<const Rule> counter_rules();
 std::span<const Rule> network_rules();
