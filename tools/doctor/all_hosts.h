@@ -19,14 +19,15 @@ struct Examination {
   std::vector<std::string> ignored;  // rules
 };
 
+constexpr int kCannotMeet = 4;
+
 // Two samples of this host, or one.
 Snapshot examine(const Examination& what, const std::function<void(const std::string&)>& progress);
 // Findings of the snapshots and of the probes.
 void conclude(const Examination& what, Outcome& outcome);
 // Gathers from all ranks of a launcher's job; rank 0 calls `done`, whose result is the exit code.
-// A job that does not come together is an outcome too (unmet.h): incomplete, with the host of rank 0
-// at least. kCannotMeet: this rank has not even reached the store.
-constexpr int kCannotMeet = 4;
+// A job that does not come together is an outcome too (unmet.h): incomplete, with the host of rank
+// 0 at least. Returns kCannotMeet where this rank has not even reached the store.
 int examine_all_hosts(const Examination& what, const LaunchOptions& launch,
                       const std::function<void(const std::string&)>& progress,
                       const std::function<int(Outcome&)>& done);

@@ -70,7 +70,8 @@ void expand(const std::string& word, std::vector<std::string>& all) {
   if (close == word.npos) refuse_list(fmt::format("{:?} has a [ without a ]", word));
   const std::string before = word.substr(0, open), after = word.substr(close + 1);
   for (const std::string& range : split(word.substr(open + 1, close - open - 1)))
-    for (const std::string& number : count(range)) expand(before + number + after, all);
+    for (const std::string& number : count(range))
+      expand(fmt::format("{}{}{}", before, number, after), all);
 }
 
 }  // namespace
