@@ -19,9 +19,10 @@ constexpr const char* kAbsent = "absent";
 
 // They are other ones each time, or are compared by other means.
 constexpr std::string_view kVolatile[] = {
-    "format",      "host",          "token",        "ranks",          "pid",
-    "rank",        "others",        "gaps",         "rises",          "moves",
-    "seconds",     "clock_s",       "cores",        "uptime_s",       "carrier_changes",
+    "format",      "host",          "token",        "ranks",
+    "pid",         "rank",          "others",       "gaps",
+    "rises",       "moves",         "seconds",      "clock_s",
+    "cores",       "uptime_s",      "files_open",   "carrier_changes",
     "memory_used", "memory_shared", "threads_used", "huge_bytes_free"};
 
 bool is_volatile(const std::string& key, const json& value) {

@@ -56,16 +56,16 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(GroupLimits, memory, memory_used
                                                 memory_kills, threads, threads_used,
                                                 threads_refused)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(ProcessState, pid, rank, uid, memlock_soft,
-                                                memlock_hard, files_soft, capabilities,
+                                                memlock_hard, files_soft, files_open, capabilities,
                                                 user_namespace, cores, rdma_limits, cpu_quota,
                                                 group, environment)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SystemState, kernel, command_line, version,
                                                 uptime_s, clock_s, virtual_machine, modules, nodes,
-                                                governors, overcommit, shm_bytes, memory_bytes,
-                                                huge_page_bytes, huge_bytes_free, gpu_fault,
-                                                gpus_permitted, verbs_library, own_addresses,
-                                                firewall, routes, policy_rules, chosen_address,
-                                                refused_address)
+                                                governors, overcommit, shm_bytes, files_open,
+                                                files_max, memory_bytes, huge_page_bytes,
+                                                huge_bytes_free, gpu_fault, gpus_permitted,
+                                                verbs_library, own_addresses, firewall, routes,
+                                                policy_rules, chosen_address, refused_address)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(GidMove, where, address, type, before, after)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Rise, where, counter, amount)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Snapshot, format, host, token, ranks, process,

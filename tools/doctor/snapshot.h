@@ -132,7 +132,8 @@ struct ProcessState {
   std::optional<int> rank;
   std::optional<int> uid;
   std::optional<int64_t> memlock_soft, memlock_hard, files_soft;  // -1: unlimited
-  std::optional<uint64_t> capabilities;                           // effective
+  std::optional<int64_t> files_open;
+  std::optional<uint64_t> capabilities;            // effective
   std::optional<bool> user_namespace;              // capabilities are valid in it only
   std::vector<int> cores;                          // that it may run on
   std::map<std::string, std::string> rdma_limits;  // cgroup: device, limits
@@ -151,6 +152,7 @@ struct SystemState {
   std::map<std::string, int> governors;           // of clocks: cores that have it
   std::optional<int> overcommit;                  // vm.overcommit_memory
   std::optional<int64_t> shm_bytes;
+  std::optional<int64_t> files_open, files_max;             // of all processes
   std::optional<int64_t> memory_bytes;                      // of the host
   std::optional<int64_t> huge_page_bytes, huge_bytes_free;  // reserved; of those, nobody's
   std::string gpu_fault;                   // what nvidia-smi says is wrong; "": nothing

@@ -32,6 +32,14 @@ def fewer_files(tree) -> None:
     tree.replace("proc/self/limits", "Max open files            1048576", few)
 
 
+def full_files(tree) -> None:
+    tree.replace(
+        "proc/self/limits", "Max open files            1048576", "Max open files            300"
+    )
+    for number in range(280):
+        tree.write(f"proc/self/fd/{number}", "")
+
+
 def foreign_gids(tree) -> None:
     """Reading them in another namespace gives EINVAL."""
     shutil.rmtree(tree.root / PORT / "gid_attrs")
@@ -97,6 +105,7 @@ RULES_OF_A_TREE = {
     "rdma-limit": replacing("sys/fs/cgroup/job/rdma.max", "handle=max", "handle=0"),
     "shm-small": replacing("proc/mounts", "263882788k", "65536k"),
     "files-limit": fewer_files,
+    "files-full": full_files,
     "cpu-governor": writing("sys/devices/system/cpu/cpu3/cpufreq/scaling_governor", "powersave"),
     "cpu-quota": small_quota,
     "overcommit-strict": writing("proc/sys/vm/overcommit_memory", 2),

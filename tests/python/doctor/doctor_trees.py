@@ -300,6 +300,7 @@ def healthy(root: Path, host: int = 1) -> Tree:
         },
     )
     tree.write("proc/sys/vm/overcommit_memory", 0)
+    tree.write("proc/sys/fs/file-nr", "3072\t0\t9223372036854775807")
     for core in range(8):
         tree.write(f"sys/devices/system/cpu/cpu{core}/cpufreq/scaling_governor", "performance")
     for rail in (0, 1):

@@ -4,6 +4,8 @@ import json
 import os
 import random
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -124,6 +126,7 @@ def test_every_rule_has_a_case_and_a_row_in_the_readme():
         ("proc/self/net/route", "routes", "hosts-route"),
         ("proc/cmdline", "command-line", "iommu-translating"),
         ("proc/mounts", "shm", "shm-small"),
+        ("proc/sys/fs/file-nr", "open-files", "files-full"),
         ("proc/sys/vm/overcommit_memory", "overcommit", "overcommit-strict"),
         ("sys/devices/system/cpu", "governor", "cpu-governor"),
         ("proc/self/cgroup", "control-group", "memory-limit"),
@@ -273,6 +276,18 @@ def test_a_program_that_hangs_is_given_up(tmp_path):
     run("doctor", "--snapshot", f"{tmp_path}/s.json", PATH=f"{tmp_path}:{os.environ['PATH']}")
     gaps = json.loads((tmp_path / "s.json").read_text())["gaps"]
     assert any("no answer within a second" in gap["reason"] for gap in gaps), gaps
+
+
+def test_a_process_whose_files_are_nearly_all_open():
+    script = "import sys; f = [open('/dev/null') for _ in range(290)]; print(flush=True); input()"
+    words = ["prlimit", "--nofile=300:300", sys.executable, "-c", script]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(words, **pipes) as holder:
+        holder.stdout.readline()
+        found = doctor("--pid", holder.pid, "--ignore", "shm-small")
+        holder.communicate("\n")
+    assert found.ids == {"files-full"} and found.code == 2, found.text
+    assert f"process {holder.pid} has 29" in found.text
 
 
 def test_this_host_and_a_running_process(tmp_path):

@@ -235,6 +235,16 @@ def test_a_healthy_laboratory_is_clean(hosts, tmp_path):
     assert "probe" not in found.missed(), found.text
 
 
+def test_a_host_with_few_descriptors(hosts, tmp_path):
+    """Its ranks still come, with so few; a real job's data loaders would not."""
+    script = 'if [ "$RANK" = 1 ]; then exec prlimit --nofile=64:64 "$@"; else exec "$@"; fi'
+    words = ["sh", "-c", script, "sh", str(BINARY), "doctor", "--all-hosts", "--json"]
+    words += ["--rendezvous", f"file://{tmp_path}/store", "--ignore", "shm-small"]
+    found = found_of(run_on(hosts, words, environment(XDG_CACHE_HOME=str(tmp_path))))
+    assert found.ids == {"files-limit"} and found.hosts == {"host1"}, found.text
+    assert "64 open files for 4 ranks" in found.text
+
+
 @measures_again
 def test_a_slow_link_is_named(hosts, tmp_path):
     def right(found) -> bool:

@@ -99,6 +99,15 @@ void read_shm(Tree& tree, SystemState& system) {
   }
 }
 
+// "3072 0 922337": in use, always 0, at most.
+void read_open_files(Tree& tree, SystemState& system) {
+  const auto words =
+      words_of(tree.needed("open-files", "", "proc/sys/fs/file-nr", true).value_or(""));
+  if (words.size() != 3) return;
+  system.files_open = leading_number(words[0]);
+  system.files_max = leading_number(words[2]);
+}
+
 void read_routes(Tree& tree, const std::string& process, SystemState& system) {
   const auto table = tree.needed("routes", "", "proc/" + process + "/net/route", true);
   const auto lines = lines_of(table.value_or(""));
@@ -201,6 +210,10 @@ void collect_process(Tree& tree, const std::string& process, Snapshot& snapshot)
         words_of(*map) != std::vector<std::string>{"0", "0", "4294967295"};
   if (const auto text = tree.needed("environment", "", folder + "environ", true))
     read_environment(*text, snapshot.process);
+  // This command's own are none of a job's.
+  if (!tree.live() || process != "self") snapshot.process.files_open = tree.count(folder + "fd");
+  if (tree.live() && process != "self" && !snapshot.process.files_open)
+    tree.miss("open-files", "", "another user's process: its files are counted as root only");
   for (const std::string& folder : group_folders(tree, process, "rdma")) {
     const auto text = tree.needed("rdma-limits", "", folder + "/rdma.max", false);
     if (!text) continue;
@@ -229,6 +242,7 @@ void collect_system(Tree& tree, const std::string& process, Snapshot& snapshot) 
   }
   if (system.nodes.empty()) tree.miss("numa", "", "the kernel tells no memory nodes");
   read_shm(tree, system);
+  read_open_files(tree, system);
   read_routes(tree, process, system);
   read_policy_rules(tree, system);
   read_own_name(tree, snapshot);

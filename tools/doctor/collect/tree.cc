@@ -105,6 +105,18 @@ std::vector<std::string> Tree::names(const std::string& path) const {
   return all;
 }
 
+std::optional<int64_t> Tree::count(const std::string& path) const {
+  constexpr int64_t kMost = 1'000'000;
+  std::error_code error;
+  const fs::path full = fs::canonical(root_ / fs::path(path).relative_path(), error);
+  if (error || !below(root_, full)) return std::nullopt;
+  int64_t all = 0;
+  for (fs::directory_iterator at(full, error), end; !error && at != end && all < kMost;
+       at.increment(error))
+    ++all;
+  return error ? std::nullopt : std::optional(all);
+}
+
 bool Tree::exists(const std::string& path) const { return !resolved(path).empty(); }
 
 std::string Tree::resolved(const std::string& path) const {

@@ -33,6 +33,8 @@ class Tree final {
   std::optional<int64_t> number(const std::string& path) const;
   // The names in a folder, sorted; at most 4096, none if it is not there.
   std::vector<std::string> names(const std::string& path) const;
+  // How many there are, up to a million; nullopt: the folder is not there or not readable.
+  std::optional<int64_t> count(const std::string& path) const;
   bool exists(const std::string& path) const;
   // The path, below the root, that a path leads to when all links are followed; "": none.
   std::string resolved(const std::string& path) const;

@@ -16,7 +16,9 @@ constexpr int64_t kMiB = int64_t{1} << 20;
 // Queues, rings of 1 MiB per link, and registered buffers of a small job.
 constexpr int64_t kMinLocked = 256 * kMiB;
 constexpr int64_t kMinShared = 256 * kMiB;
-constexpr int64_t kMinFiles = 4096;
+// Below the first one connections of a large job are counted; below the second one any job is short.
+constexpr int64_t kMinFiles = 4096, kFewFiles = 256;
+constexpr double kFull = 0.9;
 
 std::string show_bytes(int64_t bytes) {
   if (bytes < 0) return "unlimited";
@@ -74,12 +76,34 @@ void look_shm(const Snapshot& snapshot, Sink& sink) {
 
 void look_files(const Snapshot& snapshot, Sink& sink) {
   const auto files = snapshot.process.files_soft;
-  if (files && *files >= 0 && *files < kMinFiles &&
-      knob_number(snapshot, "WORLD_SIZE").value_or(0) * 4 > *files)
+  if (!files || *files < 0 || *files >= kMinFiles) return;
+  const auto ranks = knob_number(snapshot, "WORLD_SIZE");
+  if (*files >= kFewFiles && ranks.value_or(0) <= *files / 4) return;
+  sink.add(
+      snapshot.host,
+      fmt::format("{} open files{}", *files, ranks ? fmt::format(" for {} ranks", *ranks) : ""),
+      {"ulimit -n 65536"});
+}
+
+bool is_full(std::optional<int64_t> used, std::optional<int64_t> most) {
+  return used && most && *most > 0 &&
+         static_cast<double>(*used) > kFull * static_cast<double>(*most);
+}
+
+void look_open_files(const Snapshot& snapshot, Sink& sink) {
+  const ProcessState& process = snapshot.process;
+  const SystemState& system = snapshot.system;
+  if (is_full(process.files_open, process.files_soft))
     sink.add(snapshot.host,
-             fmt::format("{} open files for {} ranks", *files,
-                         knob_number(snapshot, "WORLD_SIZE").value_or(0)),
-             {"ulimit -n 65536"});
+             fmt::format("process {} has {} of at most {} files open", process.pid,
+                         *process.files_open, *process.files_soft),
+             {fmt::format("prlimit --pid {} --nofile=65536", process.pid)});
+  if (is_full(system.files_open, system.files_max))
+    sink.add(snapshot.host,
+             fmt::format("all processes have {} of at most {} files open", *system.files_open,
+                         *system.files_max),
+             {fmt::format("sysctl -w fs.file-max={}",
+                          2 * std::min(*system.files_max, int64_t{1} << 40))});
 }
 
 void look_cores(const Snapshot& snapshot, Sink& sink) {
@@ -192,6 +216,16 @@ constexpr Rule kRules[] = {
      .fix = "raise the limit of open files",
      .needs = {"limits", "environment"},
      .look = look_files},
+    {.id = "files-full",
+     .severity = Severity::error,
+     .title = "nearly all files that may be open are open",
+     .why =
+         "Each connection, and each file of shared memory, is an open file. Where no more may be "
+         "open, groups cannot be made, data loaders fail with \"Too many open files\", and "
+         "those who wait for such a rank see a timeout. --pid looks at a running rank.",
+     .fix = "raise the limit of the process or of the host, and find who leaves files open",
+     .needs = {"limits", "open-files"},
+     .look = look_open_files},
     {.id = "cores-shared",
      .severity = Severity::warning,
      .title = "more ranks than cores on a host",
