@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -117,13 +118,47 @@ const Snapshot* namesake(const Snapshots& hosts, const Snapshot& of, bool only_o
   return found == hosts.end() ? nullptr : &*found;
 }
 
-// Those of `some` that are not among `others`.
+// Ports, interfaces and cards of all these hosts: a rule may find its fault on one of them and on
+// another one later.
+std::set<std::string> parts_of(const Snapshots& hosts) {
+  std::set<std::string> parts;
+  for (const Snapshot& host : hosts) {
+    for (const RdmaPort& port : host.ports) parts.insert({port.device, name_of(port)});
+    for (const NetInterface& interface : host.interfaces) parts.insert(interface.name);
+    for (const PciDevice& device : host.pci) parts.insert(device.address);
+    for (const Gpu& gpu : host.gpus)
+      parts.insert({fmt::format("GPU {}", gpu.index), fmt::format("GPU{}", gpu.index)});
+  }
+  parts.erase("");
+  return parts;
+}
+
+bool is_of_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
+
+bool speaks_of(const std::string& text, const std::string& part) {
+  for (size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) {
+    const size_t end = at + part.size();
+    if ((at == 0 || !is_of_name(text[at - 1])) && (end == text.size() || !is_of_name(text[end])))
+      return true;
+  }
+  return false;
+}
+
+std::set<std::string> spoken_of(const Finding& finding, const std::set<std::string>& parts) {
+  std::set<std::string> all;
+  for (const std::string& part : parts)
+    if (speaks_of(finding.evidence, part)) all.insert(part);
+  return all;
+}
+
+// Those of `some` that are not among `others`: of the same rule, on the same hosts and parts.
 std::vector<Finding> without(const std::vector<Finding>& some, const std::vector<Finding>& others,
-                             bool only_one) {
+                             const std::set<std::string>& parts, bool only_one) {
   std::vector<Finding> left;
   for (const Finding& one : some)
     if (std::ranges::none_of(others, [&](const Finding& other) {
-          return one.id == other.id && (only_one || one.host == other.host);
+          return one.id == other.id && (only_one || one.host == other.host) &&
+                 spoken_of(one, parts) == spoken_of(other, parts);
         }))
       left.push_back(one);
   return left;
@@ -149,8 +184,10 @@ Comparison compare_with(const std::string& file, const Snapshots& earlier, const
     if (namesake(now, before, only_one) == nullptr)
       result.changes.push_back({before.host, "", "there", kAbsent});
   const std::vector<Finding> old = diagnose(earlier, wishes).findings;
-  result.found = without(diagnosis.findings, old, only_one);
-  result.gone = without(old, diagnosis.findings, only_one);
+  std::set<std::string> parts = parts_of(now);
+  parts.merge(parts_of(earlier));
+  result.found = without(diagnosis.findings, old, parts, only_one);
+  result.gone = without(old, diagnosis.findings, parts, only_one);
   for (std::vector<Finding>* some : {&result.found, &result.gone})
     std::erase_if(*some, [&](const Finding& one) {
       const Rule* const rule = find_rule(one.id);

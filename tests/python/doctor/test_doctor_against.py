@@ -40,6 +40,20 @@ def test_every_planted_fault_is_a_change_and_a_new_finding(rule, tmp_path):
     assert (new, gone) == (set(), {rule})
 
 
+def test_the_same_fault_of_another_port_is_new(tmp_path):
+    """And the old one's stays what it was, whatever its figures."""
+    tree = healthy(tmp_path)
+    tree.write("sys/class/net/rail0/carrier_changes", 400)
+    before = snapshot(tree, "before")
+    tree.write("sys/class/net/rail0/carrier_changes", 500)
+    more = snapshot(tree, "more")
+    assert since(doctor("--from", more, "--against", before))[1:] == (set(), set())
+    tree.write("sys/class/net/rail1/carrier_changes", 400)
+    both = snapshot(tree, "both")
+    told = doctor("--from", both, "--against", before).said["since"]
+    assert [one["id"] for one in told["new"]] == ["link-flapping"] and told["gone"] == []
+
+
 def test_a_change_names_the_thing_and_both_values(tmp_path):
     tree = healthy(tmp_path)
     before = snapshot(tree)
