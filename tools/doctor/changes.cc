@@ -19,12 +19,28 @@ using nlohmann::json;
 constexpr const char* kAbsent = "absent";
 
 // They are other ones each time, or are compared by other means.
-constexpr std::string_view kVolatile[] = {
-    "format",      "host",          "token",        "ranks",
-    "pid",         "rank",          "others",       "gaps",
-    "rises",       "moves",         "seconds",      "clock_s",
-    "cores",       "uptime_s",      "files_open",   "carrier_changes",
-    "memory_used", "memory_shared", "threads_used", "huge_bytes_free"};
+constexpr std::string_view kVolatile[] = {"format",
+                                          "host",
+                                          "token",
+                                          "ranks",
+                                          "pid",
+                                          "rank",
+                                          "others",
+                                          "gaps",
+                                          "rises",
+                                          "moves",
+                                          "seconds",
+                                          "clock_s",
+                                          "cores",
+                                          "uptime_s",
+                                          "files_open",
+                                          "neighbours",
+                                          "neighbours_refused",
+                                          "carrier_changes",
+                                          "memory_used",
+                                          "memory_shared",
+                                          "threads_used",
+                                          "huge_bytes_free"};
 
 bool is_volatile(const std::string& key, const json& value) {
   // Settings have the type of counters, but not their name.

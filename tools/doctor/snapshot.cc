@@ -59,13 +59,11 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(ProcessState, pid, rank, uid, me
                                                 memlock_hard, files_soft, files_open, capabilities,
                                                 user_namespace, cores, rdma_limits, cpu_quota,
                                                 group, environment)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(SystemState, kernel, command_line, version,
-                                                uptime_s, clock_s, virtual_machine, modules, nodes,
-                                                governors, overcommit, shm_bytes, files_open,
-                                                files_max, memory_bytes, huge_page_bytes,
-                                                huge_bytes_free, gpu_fault, gpus_permitted,
-                                                verbs_library, own_addresses, firewall, routes,
-                                                policy_rules, chosen_address, refused_address)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(
+    SystemState, kernel, command_line, version, uptime_s, clock_s, virtual_machine, modules, nodes,
+    governors, overcommit, shm_bytes, files_open, files_max, neighbours, neighbours_max,
+    neighbours_refused, memory_bytes, huge_page_bytes, huge_bytes_free, gpu_fault, gpus_permitted,
+    verbs_library, own_addresses, firewall, routes, policy_rules, chosen_address, refused_address)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(GidMove, where, address, type, before, after)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Rise, where, counter, amount)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(Snapshot, format, host, token, ranks, process,
@@ -211,6 +209,9 @@ Snapshot with_rises(const Snapshot& earlier, Snapshot later, double seconds) {
         add_moves(later.moves, old, port);
       }
   }
+  if (earlier.system.neighbours_refused && later.system.neighbours_refused)
+    add_rises(later.rises, kNeighbours, {{kTableFull, *earlier.system.neighbours_refused}},
+              {{kTableFull, *later.system.neighbours_refused}});
   for (const NetInterface& interface : later.interfaces) {
     const NetInterface* old = find_interface(earlier, interface.name);
     if (old == nullptr) continue;

@@ -152,7 +152,9 @@ struct SystemState {
   std::map<std::string, int> governors;           // of clocks: cores that have it
   std::optional<int> overcommit;                  // vm.overcommit_memory
   std::optional<int64_t> shm_bytes;
-  std::optional<int64_t> files_open, files_max;             // of all processes
+  std::optional<int64_t> files_open, files_max;  // of all processes
+  // The kernel's table of IPv4 neighbours: rows, at most, and how often there was no room.
+  std::optional<int64_t> neighbours, neighbours_max, neighbours_refused;
   std::optional<int64_t> memory_bytes;                      // of the host
   std::optional<int64_t> huge_page_bytes, huge_bytes_free;  // reserved; of those, nobody's
   std::string gpu_fault;                   // what nvidia-smi says is wrong; "": nothing
@@ -175,9 +177,12 @@ struct GidMove {
 
 // What counters did between two samples.
 struct Rise {
-  std::string where, counter;  // "mlx5_0/1" or "eth0"
+  std::string where, counter;  // "mlx5_0/1", "eth0" or kNeighbours
   int64_t amount = 0;
 };
+
+inline constexpr const char* kNeighbours = "neighbours";
+inline constexpr const char* kTableFull = "table_fulls";  // as the kernel calls it
 
 struct Snapshot {
   int format = 1;

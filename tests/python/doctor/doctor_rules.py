@@ -17,7 +17,7 @@ from doctor_runs import (
     with_environment,
     writing,
 )
-from doctor_trees import GIB, LSPCI_BRIDGE, LSPCI_NIC, add_gpu, lspci, qos
+from doctor_trees import GIB, LSPCI_BRIDGE, LSPCI_NIC, NEIGHBOURS, add_gpu, lspci, qos
 
 
 def same_network(tree, **settings: int) -> None:
@@ -149,6 +149,7 @@ RULES_OF_A_TREE = {
         "sys/class/infiniband/mlx5_1/tc/1/traffic_class", "Global tclass=96"
     ),
     "link-flapping": writing("sys/class/net/rail1/carrier_changes", 400),
+    "neighbour-table": writing("proc/sys/net/ipv4/neigh/default/gc_thresh3", 44),
     **RULES_OF_GPUS,
 }
 
@@ -164,7 +165,10 @@ def some_loss(tree, amount: int = 500) -> None:
     raise_counter(tree, "counters/port_rcv_packets", 10**5)
 
 
+FULL_TABLE = NEIGHBOURS.format(42).replace(" 00000000", " 00000007")
+
 RULES_OF_COUNTERS = {
+    "neighbour-table": writing("proc/net/stat/arp_cache", FULL_TABLE),
     "gid-moved": moved_gids,
     "fabric-loss": some_loss,
     "port-discards": lambda tree: raise_statistic(tree, "rx_prio3_discards", 100),

@@ -127,6 +127,7 @@ def test_every_rule_has_a_case_and_a_row_in_the_readme():
         ("proc/cmdline", "command-line", "iommu-translating"),
         ("proc/mounts", "shm", "shm-small"),
         ("proc/sys/fs/file-nr", "open-files", "files-full"),
+        ("proc/net/stat/arp_cache", "neighbours", "neighbour-table"),
         ("proc/sys/vm/overcommit_memory", "overcommit", "overcommit-strict"),
         ("sys/devices/system/cpu", "governor", "cpu-governor"),
         ("proc/self/cgroup", "control-group", "memory-limit"),

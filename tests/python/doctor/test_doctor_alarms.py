@@ -12,7 +12,7 @@ from doctor_runs import (
     two_samples,
     with_environment,
 )
-from doctor_trees import healthy, qos
+from doctor_trees import NEIGHBOURS, healthy, qos
 
 # As nft prints a host with Docker: its chains are one line each, of forwarded packets.
 DOCKER = """table ip filter {
@@ -67,7 +67,13 @@ def huge_pages_in_use(tree) -> None:
     tree.write("proc/meminfo", f"MemTotal: 527765580 kB\n{numbers}\nHugepagesize: 2048 kB")
 
 
+def a_table_that_was_full(tree) -> None:
+    """Long ago, and it has been enlarged."""
+    tree.write("proc/net/stat/arp_cache", NEIGHBOURS.format(42).replace(" 00000000", " 00000007"))
+
+
 WELL = {
+    "a table of neighbours that was full": a_table_that_was_full,
     **{f"noise {i} in limits": noise_of_limits(text) for i, text in enumerate(NOISE)},
     "a limit, and nobody tells what is used": a_limit_without_what_is_used,
     "processes of others were killed": killed_elsewhere,

@@ -172,9 +172,29 @@ bool is_read_by_members(const Tree& tree, const NetInterface& interface) {
                      });
 }
 
+// One table for all network namespaces; the kernel tells of it in the first one only. Below a head
+// there is a line for each core, of numbers to base 16: the first one is the number of rows.
+void read_neighbours(Tree& tree, SystemState& system) {
+  const auto text = tree.needed("neighbours", "", "proc/net/stat/arp_cache", true);
+  const auto lines = lines_of(text.value_or(""));
+  if (lines.size() < 2) return;
+  const auto head = words_of(lines[0]);
+  const auto full = static_cast<size_t>(std::ranges::find(head, "table_fulls") - head.begin());
+  int64_t refused = 0;
+  for (size_t i = 1; i < lines.size(); ++i) {
+    const auto words = words_of(lines[i]);
+    if (words.size() != head.size()) continue;
+    system.neighbours = leading_number(words[0], 16);
+    if (full < words.size()) refused += leading_number(words[full], 16).value_or(0) & 0xffffffff;
+  }
+  system.neighbours_refused = refused;
+  system.neighbours_max = tree.number("proc/sys/net/ipv4/neigh/default/gc_thresh3");
+}
+
 }  // namespace
 
 void collect_interfaces(Tree& tree, Snapshot& snapshot) {
+  read_neighbours(tree, snapshot.system);
   auto names = tree.names("sys/class/net");
   if (names.empty()) tree.miss("interfaces", "", "sys/class/net is empty or not there");
   if (names.size() > kMaxInterfaces) {

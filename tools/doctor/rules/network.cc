@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "tools/doctor/rules/facts.h"
@@ -127,6 +128,23 @@ void look_address(const Snapshot& snapshot, Sink& sink) {
              {"# export RINGWOOD_SOCKET_IFNAME==NAME, the interface that other hosts reach"});
 }
 
+void look_neighbours(const Snapshot& snapshot, Sink& sink) {
+  const SystemState& system = snapshot.system;
+  const bool near = system.neighbours && system.neighbours_max && *system.neighbours_max > 0 &&
+                    *system.neighbours >= *system.neighbours_max / 10 * 9;
+  const int64_t refused = rise(snapshot, kNeighbours, kTableFull);
+  if (!near && refused == 0) return;
+  std::string evidence =
+      fmt::format("the table of neighbours has {} rows", system.neighbours.value_or(0));
+  if (system.neighbours_max) evidence += fmt::format(" of at most {}", *system.neighbours_max);
+  if (refused > 0)
+    evidence += fmt::format("; {} times in {:g} s there was no room", refused,
+                            std::round(snapshot.seconds.value_or(0)));
+  sink.add(snapshot.host, evidence,
+           {"sysctl -w net.ipv4.neigh.default.gc_thresh2=8192",
+            "sysctl -w net.ipv4.neigh.default.gc_thresh3=16384"});
+}
+
 constexpr Rule kRules[] = {
     {.id = "arp-flux",
      .severity = Severity::error,
@@ -165,6 +183,16 @@ constexpr Rule kRules[] = {
      .where = Where::rdma,
      .needs = {"firewall"},
      .look = look_firewall},
+    {.id = "neighbour-table",
+     .severity = Severity::warning,
+     .title = "the kernel has no room for the addresses of more neighbours",
+     .why = "It keeps the hardware address of each host of its own networks, 1024 of them unless "
+            "told otherwise, for all containers together. Beyond that connections fail now and "
+            "then, or hang, with \"No buffer space available\" or a timeout, and RoCE's as well, "
+            "which asks the same table.",
+     .fix = "net.ipv4.neigh.default.gc_thresh3 of twice the hosts in the network, at least",
+     .needs = {"neighbours"},
+     .look = look_neighbours},
     {.id = "interface-choice",
      .severity = Severity::error,
      .title = "no interface whose address other hosts could reach",

@@ -1,4 +1,4 @@
-"""Hosts of a cluster that ssh reaches: a real server in each network namespace, for tests.
+"""Hosts of a cluster that ssh reaches: a real server in each network namespace.
 
 The server sees a home of its own, so that nobody's keys are touched.
 """
@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from contextlib import contextmanager
 from pathlib import Path
 
-from processes import PATIENCE_S
 from shapes import Cluster
 
 SERVER = "dropbear"
+PATIENCE_S = 60
 
 
 def make_keys(folder: Path) -> Path:
