@@ -11,7 +11,8 @@ import pytest
 from processes import EXAMPLES, ROOT, descendants, processes, release_ports
 
 sys.path[:0] = [str(EXAMPLES), str(ROOT / "tools")]
-sys.path += [str(ROOT / "bench"), *(str(ROOT / "tests/python" / f) for f in ("commands", "doctor"))]
+PLACES = ("bench", "bench/scale", "tests/python/commands", "tests/python/doctor")
+sys.path += [str(ROOT / place) for place in PLACES]
 PR_SET_CHILD_SUBREAPER = 36
 SHARED_MEMORY = Path("/dev/shm")
 # Twelve times as long as until a data loading process looks for its parent. What leaves at once is

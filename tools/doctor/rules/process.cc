@@ -16,7 +16,7 @@ constexpr int64_t kMiB = int64_t{1} << 20;
 // Queues, rings of 1 MiB per link, and registered buffers of a small job.
 constexpr int64_t kMinLocked = 256 * kMiB;
 constexpr int64_t kMinShared = 256 * kMiB;
-// Below the first one connections of a large job are counted; below the second one any job is short.
+// Below the first one a large job's connections are counted; below the second any job is short.
 constexpr int64_t kMinFiles = 4096, kFewFiles = 256;
 constexpr double kFull = 0.9;
 
