@@ -113,6 +113,13 @@ Outcome gather_outcome(const Examination& what, Communicator& group, const std::
   return outcome;
 }
 
+NotChecked unprobed() {
+  NotChecked missed{"probe", "ranks could not be connected", "", {}};
+  for (const Rule& rule : probe_rules())
+    if (rule.needs[0] == std::string_view("probe")) missed.rules.emplace_back(rule.id);
+  return missed;
+}
+
 // What can be found out without a group. At rank 0; the others help, and get nothing.
 Outcome find_out(const Examination& what, Place& place, const Options& options, const Error& error,
                  Clock::time_point began) {
@@ -123,12 +130,7 @@ Outcome find_out(const Examination& what, Place& place, const Options& options, 
       place.rank, place.size, [&] { return examine(local, {}); }, error,
       Deadline::after(kLate).not_before(options.init_timeout + kLate - (Clock::now() - began))};
   Outcome outcome = gather_over_store(*place.store, me, options);
-  if (what.probe && place.rank == 0) {
-    NotChecked missed{"probe", "ranks could not be connected", "", {}};
-    for (const Rule& rule : probe_rules())
-      if (rule.needs[0] == std::string_view("probe")) missed.rules.emplace_back(rule.id);
-    outcome.probe.not_checked.push_back(missed);
-  }
+  if (what.probe && place.rank == 0) outcome.probe.not_checked.push_back(unprobed());
   return outcome;
 }
 
@@ -143,6 +145,7 @@ Outcome alone(const Examination& what, const Error& error) {
   for (const Rule& rule : rules())
     if (rule.compare != nullptr) missed.rules.emplace_back(rule.id);
   outcome.probe.not_checked.push_back(missed);
+  if (what.probe) outcome.probe.not_checked.push_back(unprobed());
   return outcome;
 }
 

@@ -153,7 +153,7 @@ void Anonymizer::learn(const Snapshots& hosts) {
 
 std::string Anonymizer::host(const std::string& name) const {
   const auto found = hosts_.find(name);
-  return found == hosts_.end() ? name : found->second;
+  return found == hosts_.end() ? without_names(name) : found->second;
 }
 
 std::string Anonymizer::token(const std::string& word) const {

@@ -27,6 +27,7 @@ class Anonymizer final {
 
   // All hosts first, then what speaks of them.
   void learn(const Snapshots& hosts);
+  void learn_name(const std::string& name);
 
   Snapshots without_names(const Snapshots& hosts) const;
   ProbeResult without_names(const ProbeResult& probe) const;
@@ -34,7 +35,6 @@ class Anonymizer final {
   std::string without_names(const std::string& text) const;
 
  private:
-  void learn_name(const std::string& name);
   std::string host(const std::string& name) const;
   std::string token(const std::string& word) const;
   void walk(const std::string& key, void* json) const;

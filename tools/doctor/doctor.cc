@@ -17,6 +17,7 @@
 #include "tools/doctor/anonymous.h"
 #include "tools/doctor/ssh_hosts.h"
 #include "tools/remote/host_list.h"
+#include "tools/remote/remote_commands.h"
 #include "transports/base/error.h"
 #include "transports/base/options.h"
 
@@ -36,6 +37,7 @@ struct RawArguments {
   Snapshots earlier;  // of `against`
   double timeout_s = 60;
   bool all_hosts = false, anonymous = false, fix = false, rules = false, relay = false;
+  bool by_ssh = false;  // --ssh or --hostfile was typed, which may be empty
 };
 
 std::string read(const std::string& option, const std::string& file) {
@@ -72,6 +74,9 @@ void leave_names_out(Outcome& outcome, Snapshots& earlier) {
   Anonymizer anonymizer;
   anonymizer.learn(outcome.hosts);
   anonymizer.learn(earlier);
+  // Those that did not answer.
+  for (const NotChecked& one : outcome.probe.not_checked)
+    if (one.what == "host") anonymizer.learn_name(one.host);
   outcome.hosts = anonymizer.without_names(outcome.hosts);
   outcome.probe = anonymizer.without_names(outcome.probe);
   earlier = anonymizer.without_names(earlier);
@@ -122,7 +127,7 @@ SshHosts read_ssh_hosts(const RawArguments& typed) {
 }
 
 void check(const RawArguments& typed) {
-  const bool by_ssh = !typed.ssh.empty() || !typed.hostfile.empty();
+  const bool by_ssh = typed.by_ssh;
   const bool gathers = typed.all_hosts || typed.what.probe || by_ssh;
   const bool elsewhere = typed.what.collect.root != "/" || typed.what.collect.process != "self";
   if (!typed.from.empty() && (gathers || elsewhere || typed.what.watch_s > 0))
@@ -158,6 +163,7 @@ int run(RawArguments typed) {
   typed.what.wishes.require_verbs = typed.require == "verbs";
   typed.launch.init_timeout =
       std::chrono::milliseconds(static_cast<int64_t>(typed.timeout_s * 1000));
+  if (typed.relay) end_with_caller();
   ProgressLine progress("doctor");
   const auto shown = [&](const std::string& text) { progress.show(text); };
   const auto done = [&](Outcome& outcome) {
@@ -166,7 +172,7 @@ int run(RawArguments typed) {
     return 0;
   };
   Outcome outcome;
-  if (!typed.ssh.empty() || !typed.hostfile.empty()) {
+  if (typed.by_ssh) {
     outcome = examine_by_ssh(typed.what, read_ssh_hosts(typed), shown);
     return present(typed, progress, outcome);
   }
@@ -227,6 +233,14 @@ void add_doctor_command(CLI::App& app, int& exit_code) {
   add_options(*command, *typed);
   command->callback([typed, command, &exit_code] {
     if (command->count("--json") > 0 && typed->json.empty()) typed->json = "-";
+    typed->by_ssh = command->count("--ssh") + command->count("--hostfile") > 0;
+    // As a variable leaves them that is not set.
+    if (command->count("--ssh") > 0 && typed->ssh.empty()) refuse("--ssh names no host");
+    if (command->count("--hostfile") > 0 && typed->hostfile.empty())
+      refuse("--hostfile names no file");
+    for (const char* option : {"--ssh-command", "--ringwood-path"})
+      if (!typed->by_ssh && command->count(option) > 0)
+        refuse(fmt::format("{} is for --ssh or --hostfile, which are not there", option));
     exit_code = run(*typed);
   });
   add_help(*command,

@@ -15,6 +15,7 @@ namespace ringwood::tools::doctor {
 namespace {
 
 constexpr size_t kWidth = 96;
+constexpr size_t kMaxNamed = 64;  // hosts in a sentence
 
 const char* colour_of(Severity severity) {
   switch (severity) {
@@ -131,7 +132,10 @@ std::string print_not_checked(const std::vector<NotChecked>& all) {
     }
     std::string names = rules.size() > 6 ? fmt::format("{} rules", rules.size())
                                          : fmt::format("{}", fmt::join(rules, ", "));
-    const std::string where = hosts.size() > 1    ? fmt::format(" on {} hosts", hosts.size())
+    // Which hosts do not answer matters more than how many.
+    const bool named = key.first == "host" && !hosts.empty() && hosts.size() <= kMaxNamed;
+    const std::string where = named               ? fmt::format(" on {}", fmt::join(hosts, ", "))
+                              : hosts.size() > 1  ? fmt::format(" on {} hosts", hosts.size())
                               : hosts.size() == 1 ? " on " + *hosts.begin()
                                                   : "";
     text +=

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "transports/base/bytes.h"
 #include "transports/base/error.h"
 
 namespace ringwood::tools::doctor {
@@ -13,11 +13,12 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kBegin = "ringwood-doctor-relay-1";
-constexpr size_t kMaxText = 4096, kMaxList = 100'000;
+constexpr size_t kMaxText = 4096, kMaxReason = 400, kMaxList = 100'000;
 
 [[noreturn]] void refuse_relay(const std::string& origin, const std::string& why) {
   throw Error(ErrorCode::invalid_argument,
-              fmt::format("what ringwood doctor says on {} is not understood: {}", origin, why));
+              fmt::format("what ringwood doctor says on {} is not understood: {}", origin,
+                          why.substr(0, kMaxReason)));
 }
 
 json to_json(const ProbeResult& probe) {
@@ -38,11 +39,7 @@ json to_json(const ProbeResult& probe) {
 
 // Without control characters.
 std::string text_at(const json& object, const char* key) {
-  auto text = object.at(key).get<std::string>();
-  text.resize(std::min(text.size(), kMaxText));
-  for (char& c : text)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  return text;
+  return printable(clip(object.at(key).get<std::string>(), kMaxText));
 }
 
 const json& list_at(const json& object, const char* key, const std::string& origin) {
@@ -94,14 +91,21 @@ Relay relay_from_text(const std::string& text, const std::string& origin) {
   if (begin == text.npos || (begin > 0 && text[begin - 1] != '\n'))
     refuse_relay(origin, "it may be another version of ringwood");
   try {
-    const json document = json::parse(text.substr(begin + std::string(kBegin).size()));
+    const json document =
+        json::parse(text.substr(begin + std::string(kBegin).size()), [&](int depth, auto, auto&) {
+          if (depth > kMaxDepth + 2) refuse_relay(origin, "its lists are nested too deeply");
+          return true;
+        });
     Relay relay;
     relay.clock_s = document.at("clock_s").get<double>();
     relay.free_port = document.at("free_port").get<int>();
-    if (!std::isfinite(relay.clock_s) || relay.free_port < 0 || relay.free_port > 65535)
+    constexpr double kYear10000 = 253402300800;
+    if (!(relay.clock_s >= 0 && relay.clock_s < kYear10000) || relay.free_port < 0 ||
+        relay.free_port > 65535)
       refuse_relay(origin, "its clock or port is wrong");
     relay.outcome.complete = document.at("complete").get<bool>();
-    relay.outcome.hosts = snapshots_from_text(document.at("hosts").dump(), origin);
+    relay.outcome.hosts =
+        snapshots_from_text(document.at("hosts").dump(), fmt::format("what {} says", origin));
     relay.outcome.probe = probe_of(document.at("probe"), origin);
     return relay;
   } catch (const json::exception& error) {

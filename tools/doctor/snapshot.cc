@@ -7,6 +7,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "transports/base/bytes.h"
 #include "transports/base/error.h"
 
 // The library has no std::optional of its own yet: null is nullopt.
@@ -105,8 +106,7 @@ void add_moves(std::vector<GidMove>& moves, const RdmaPort& before, const RdmaPo
 void clean_texts(nlohmann::json& value) {
   if (value.is_string()) {
     auto& text = value.get_ref<std::string&>();
-    for (char& c : text)
-      if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+    text = printable(text);
   } else if (value.is_structured()) {
     for (auto& member : value) clean_texts(member);
   }
@@ -127,9 +127,13 @@ void clean_keys(std::map<std::string, std::string>& values) {
   values = std::move(clean);
 }
 
+// What the parser says has the last word that it read, which may be long.
+constexpr size_t kMaxWhy = 400;
+
 Error refusal(const std::string& origin, const std::string& why) {
   return Error(ErrorCode::invalid_argument,
-               fmt::format("{} is not a snapshot of ringwood doctor --snapshot: {}", origin, why));
+               fmt::format("{} is not a snapshot of ringwood doctor --snapshot: {}", origin,
+                           why.substr(0, kMaxWhy)));
 }
 
 }  // namespace
@@ -181,7 +185,11 @@ Snapshot from_text(const std::string& text, const std::string& origin) {
 
 std::vector<Snapshot> snapshots_from_text(const std::string& text, const std::string& origin) {
   try {
-    auto document = nlohmann::json::parse(text);
+    // Copies of a document, and texts of it, take the stack for each level.
+    auto document = nlohmann::json::parse(text, [&](int depth, auto, auto&) {
+      if (depth > kMaxDepth) throw refusal(origin, "its lists are nested too deeply");
+      return true;
+    });
     if (!document.is_array()) document = nlohmann::json::array({document});
     std::vector<Snapshot> all;
     for (const auto& one : document) {

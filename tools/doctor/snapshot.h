@@ -183,6 +183,7 @@ struct Rise {
 
 inline constexpr const char* kNeighbours = "neighbours";
 inline constexpr const char* kTableFull = "table_fulls";  // as the kernel calls it
+inline constexpr int kMaxDepth = 64;                      // of lists and objects in a document
 
 struct Snapshot {
   int format = 1;

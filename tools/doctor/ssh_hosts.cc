@@ -1,8 +1,6 @@
 #include "tools/doctor/ssh_hosts.h"
 
 #include <fmt/format.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,29 +13,32 @@
 #include "tools/remote/remote_commands.h"
 #include "transports/base/clock.h"
 #include "transports/base/error.h"
-#include "transports/base/owned_fd.h"
+#include "transports/base/options.h"
+#include "transports/bootstrap/net.h"
 
 namespace ringwood::tools::doctor {
 namespace {
 
 // Of the limit of a host, that the ranks of a probe get, which notice by themselves who is missing.
 constexpr int kProbeTimes = 10;
+// What rank 0 says has the rates of all pairs; the others have said all when it has.
+constexpr size_t kMaxProbe = size_t{256} << 20;
+constexpr std::chrono::seconds kLeave{5};
 
 double now_s() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-// Somebody else may take it before it is used: then the probe says so.
+// Of those that RINGWOOD_PORT_RANGE allows. Somebody else may take it before it is used: then the
+// probe says so.
 int free_port() {
-  const OwnedFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  socklen_t size = sizeof address;
-  auto* const any = reinterpret_cast<sockaddr*>(&address);
-  if (!socket || ::bind(socket.get(), any, size) != 0 ||
-      ::getsockname(socket.get(), any, &size) != 0)
+  try {
+    const Options options = Options::from_environment();
+    Identity nobody;
+    return listen(nobody, "0.0.0.0", options)->address().port;
+  } catch (const Error&) {
     return 0;
-  return ntohs(address.sin_port);
+  }
 }
 
 // What steers communication here does so there; a host's own name for itself stays.
@@ -49,6 +50,14 @@ std::vector<std::string> carried_variables() {
     if ((name.starts_with("RINGWOOD_") || name.starts_with("NCCL_")) && name != "RINGWOOD_HOST_ID")
       all.emplace_back(variable);
   }
+  return all;
+}
+
+constexpr int kNotAll = 3;  // of a rank that met others, and then not all of them
+
+std::vector<std::string> rules_of_probe() {
+  std::vector<std::string> all;
+  for (const Rule& rule : probe_rules()) all.emplace_back(rule.id);
   return all;
 }
 
@@ -68,7 +77,8 @@ class SshRun final {
     std::vector<RemoteCommand> commands;
     for (const std::string& host : hosts_.hosts)
       commands.push_back({host, words({}, what_.probe ? 0 : what_.watch_s)});
-    const auto answers = run_remotely(commands, options(1), shown("hosts have answered"));
+    const auto answers =
+        run_remotely(commands, options(1), shown(hosts_.hosts.size(), "hosts have answered"));
     const double reference_s = now_s();
     for (size_t i = 0; i < answers.size(); ++i) take(hosts_.hosts[i], answers[i], reference_s);
     tell_same_names_apart();
@@ -86,7 +96,10 @@ class SshRun final {
       commands.push_back({answers_[rank].word, words_of_rank(rank, address)});
     RemoteOptions together = options(kProbeTimes);
     together.at_once = commands.size();
-    const auto answers = run_remotely(commands, together, shown("ranks have ended"));
+    together.max_output = kMaxProbe;
+    together.after_first = kLeave;
+    const auto answers =
+        run_remotely(commands, together, shown(commands.size(), "ranks have ended"));
     std::string why = answers[0].failure;
     if (why.empty()) try {
         Outcome probed = relay_from_text(answers[0].output, answers_[0].word).outcome;
@@ -94,14 +107,13 @@ class SshRun final {
         // Where the ranks have not met, more is known of the hosts from before.
         if (probed.probe.matrix) outcome.hosts = std::move(probed.hosts);
         outcome.probe = std::move(probed.probe);
-        add_unreachable(answers, outcome);
+        if (!outcome.probe.matrix) explain_absence(answers, outcome);
       } catch (const Error& error) {
         why = error.cause;
       }
     if (!why.empty()) {
-      NotChecked missed{"probe", fmt::format("{}: {}", answers_[0].word, why), "", {}};
-      for (const Rule& rule : probe_rules()) missed.rules.emplace_back(rule.id);
-      outcome.probe.not_checked.push_back(missed);
+      outcome.probe.not_checked.push_back(
+          {"probe", fmt::format("rank 0: {}", why), answers_[0].word, rules_of_probe()});
       outcome.complete = false;
       return;
     }
@@ -118,11 +130,11 @@ class SshRun final {
     return remote;
   }
 
-  std::function<void(size_t)> shown(const char* what) const {
+  std::function<void(size_t)> shown(size_t all, const char* what) const {
     if (!progress_) return {};
-    progress_(fmt::format("0 of {} {}", hosts_.hosts.size(), what));
-    return [this, what](size_t ended) {
-      progress_(fmt::format("{} of {} {}", ended, hosts_.hosts.size(), what));
+    progress_(fmt::format("0 of {} {}", all, what));
+    return [this, all, what](size_t ended) {
+      progress_(fmt::format("{} of {} {}", ended, all, what));
     };
   }
 
@@ -156,14 +168,25 @@ class SshRun final {
     return chosen.empty() ? without_user(answers_[0].word) : chosen.substr(0, chosen.find(' '));
   }
 
-  // Those that did not reach the first host.
-  void add_unreachable(const std::vector<RemoteAnswer>& answers, Outcome& outcome) const {
+  // Of a probe that did not come about: hosts that did not reach the first one, and ranks that failed
+  // by themselves. Comparisons have been made, of what was known before.
+  void explain_absence(const std::vector<RemoteAnswer>& answers, Outcome& outcome) const {
+    for (NotChecked& one : outcome.probe.not_checked) {
+      if (one.what != "hosts") continue;
+      one.what = "probe";
+      one.rules = rules_of_probe();
+    }
     std::vector<std::string> names;
     for (const Answer& one : answers_) names.push_back(one.relay.outcome.hosts[0].host);
     FailedPairs pairs;
-    for (size_t i = 1; i < answers.size(); ++i)
-      if (answers[i].exit_code == kCannotMeet)
-        pairs[{0, static_cast<int>(i)}] = fmt::format("from {}: {}", names[i], answers[i].said);
+    for (size_t i = 1; i < answers.size(); ++i) {
+      const RemoteAnswer& answer = answers[i];
+      if (answer.exit_code == kCannotMeet)
+        pairs[{0, static_cast<int>(i)}] = fmt::format("from {}: {}", names[i], answer.said);
+      else if (answer.exit_code != kNotAll && !answer.failure.empty())
+        outcome.probe.not_checked.push_back(
+            {"probe", fmt::format("rank {}: {}", i, answer.failure), names[i], rules_of_probe()});
+    }
     for (Finding& one : name_pairs("hosts-unreachable", std::move(pairs), names))
       outcome.probe.findings.push_back(one);
   }

@@ -19,8 +19,9 @@
 namespace ringwood::tools::doctor {
 namespace {
 
-// To connect to one host; for all that a host tells, and for all to leave.
+// To connect to one host; beside that, for what hosts tell, and for all to leave.
 constexpr std::chrono::seconds kDial{3}, kAnswer{20};
+constexpr size_t kMaxValue = 1'000'000;  // bytes that a store takes
 constexpr size_t kMaxDiallers = 32;
 constexpr const char* kDone = "unmet/done";
 
@@ -124,12 +125,26 @@ NotChecked missed(const std::string& host, const std::string& why) {
   return one;
 }
 
+// For all of them to be dialled, by one who is answered by none.
+std::chrono::seconds dialling_time(const std::vector<int>& leaders) {
+  return kDial * static_cast<int>((leaders.size() + kMaxDiallers - 1) / kMaxDiallers);
+}
+
+// Short enough for a store.
+std::string bounded_text(Snapshot snapshot) {
+  std::string text = to_text(snapshot);
+  if (text.size() <= kMaxValue) return text;
+  for (NetInterface& interface : snapshot.interfaces) interface.counters.clear();
+  for (RdmaPort& port : snapshot.ports) port.counters.clear();
+  return to_text(snapshot);
+}
+
 // What all leaders have told, at rank 0.
 Outcome conclude_from(Store& store, const UnmetRank& me, const Present& all,
                       const std::vector<int>& leaders) {
   Outcome outcome;
   outcome.complete = static_cast<int>(all.size()) == me.size;
-  const Deadline deadline = Deadline::after(kAnswer);
+  const Deadline deadline = Deadline::after(kAnswer + dialling_time(leaders));
   const std::vector<std::string> names = names_of(all, leaders);
   std::vector<std::string> texts(leaders.size());
   for (size_t i = 0; i < leaders.size(); ++i) {
@@ -177,12 +192,12 @@ Outcome gather_over_store(Store& store, const UnmetRank& me, const Options& opti
   const Present all = wait_for_ranks(store, me.size, me.arrival);
   const auto leaders = leaders_of(all);
   if (std::ranges::find(leaders, me.rank) != leaders.end()) {
-    store.set(key_of(me.rank, "snapshot"), to_text(me.look()));
+    store.set(key_of(me.rank, "snapshot"), bounded_text(me.look()));
     store.set(key_of(me.rank, "failures"), dial_all(me, own, all, leaders));
   }
   if (me.rank != 0) {
     // The listener stays until nobody dials it any more.
-    store.get(kDone, Deadline::after(kAnswer + kDial));
+    store.get(kDone, Deadline::after(2 * (kAnswer + dialling_time(leaders))));
     store.set(key_of(me.rank, "left"), "1");
     return {};
   }

@@ -14,6 +14,11 @@ std::string printable(std::string_view text) {
   std::string shown(text);
   std::replace_if(
       shown.begin(), shown.end(), [](char c) { return uint8_t(c) < 0x20 || c == 0x7f; }, '?');
+  // Those that UTF-8 writes as C2 80 to C2 9F steer some terminals as well.
+  for (size_t at = 0; at + 1 < shown.size(); ++at)
+    if (uint8_t(shown[at]) == 0xc2 && uint8_t(shown[at + 1]) >= 0x80 &&
+        uint8_t(shown[at + 1]) < 0xa0)
+      shown[at] = shown[at + 1] = '?';
   return shown;
 }
 

@@ -90,6 +90,16 @@ def test_a_host_that_is_well_has_no_finding(case, tmp_path):
     assert (found.code, found.ids) == (0, set()), found.text
 
 
+def test_idle_huge_pages_of_another_size(tmp_path):
+    """Beside the usual ones, of which there are none."""
+    tree = healthy(tmp_path)
+    folder = "sys/kernel/mm/hugepages/hugepages-1048576kB"
+    tree.write_all(folder, {"nr_hugepages": 64, "free_hugepages": 60, "resv_hugepages": 4})
+    assert doctor("--root", tree.root).ids == {"huge-pages-idle"}
+    tree.write(f"{folder}/free_hugepages", 4)
+    assert doctor("--root", tree.root).ids == set()
+
+
 DROPS = {
     "nft": ("nft list ruleset", "type filter hook input priority filter; policy drop;"),
     "as sosreport has it": (

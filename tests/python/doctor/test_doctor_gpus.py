@@ -327,7 +327,7 @@ def pci_of_this_host(folder) -> list[dict]:
 
 
 ANSWERS = {
-    "exec >&-\nexec sleep 3600": ("no answer within a second", ""),
+    "exec >&-\nexec sleep 3600": ("no answer within 10 s", ""),
     "exit 6": ("failed with 6", ""),
     f'echo "{FAULTS[0].strip()}"\nexit 9': ("", "couldn't communicate"),
     "exit 15": ("", "fallen off the bus"),

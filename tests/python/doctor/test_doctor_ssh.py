@@ -2,7 +2,10 @@
 
 import json
 import shutil
+import signal
 import subprocess
+import sys
+import time
 from pathlib import Path
 
 import networks
@@ -159,6 +162,42 @@ def test_hosts_that_do_not_reach_the_first_one_are_named(hosts, folder):
     assert [host["host"] for host in found.said["hosts"]] == [NAMES[2], *NAMES[:2]]
 
 
+def test_a_rank_that_cannot_start_is_named_with_its_reason(hosts, folder):
+    script = (
+        'case "$host $*" in 3*--probe*) echo GLIBC_2.99 not found >&2; exit 127 ;; esac\n'
+        'exec $ringwood "$@"'
+    )
+    file = wrapper(folder, "unable", script)
+    words = ["--ssh", LIST, "--ringwood-path", file, "--probe", "-T", "3", "--ignore", "shm-small"]
+    found = by_ssh(hosts, folder, *words)
+    assert found.code == 3 and len(found.said["hosts"]) == SILENT, found.text
+    told = {one["host"]: one["reason"] for one in found.said["not_checked"]}
+    assert "GLIBC_2.99 not found" in told[NAMES[2]], told
+    assert "hosts" not in found.missed(), "hosts have been compared"
+
+
+def relays() -> list[str]:
+    return subprocess.run(["pgrep", "-f", "doctor --relay"], capture_output=True, text=True).stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_hosts_stop_when_the_command_does(hosts, folder, number):
+    """Long before the watch and the limit are over."""
+    line = ["ip", "netns", "exec", hosts.namespaces[0], str(BINARY), "doctor", "--watch", "60"]
+    line += ["--ssh", LIST, "--ssh-command", client(folder)]
+    pipes = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(line, env=environment(), **pipes) as command:
+        late = time.monotonic() + PATIENCE_S
+        while len(relays().split()) < SILENT:
+            assert time.monotonic() < late
+            time.sleep(0.05)
+        command.send_signal(number)
+    late = time.monotonic() + 20
+    while relays():
+        assert time.monotonic() < late, relays()
+        time.sleep(0.05)
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -171,6 +210,10 @@ def test_hosts_that_do_not_reach_the_first_one_are_named(hosts, folder):
         (["--ssh", "a", "--root", "/tmp"], "leave --root and --pid"),
         (["--ssh", "a", "--from", "b.json"], "--from reads files only"),
         (["--ssh", "a", "--rendezvous", "env://"], "leave --rendezvous away"),
+        (["--ssh", ""], "--ssh names no host"),
+        (["--hostfile", ""], "--hostfile names no file"),
+        (["--ssh-command", "ssh -p 3"], "--ssh-command is for --ssh or --hostfile"),
+        (["--ringwood-path", "/opt"], "--ringwood-path is for --ssh or --hostfile"),
         (["--ssh", "a", "--ssh-command", " "], "--ssh-command names no program"),
     ],
 )
@@ -183,3 +226,95 @@ def test_refuses(words, told):
 def test_without_ssh(tmp_path):
     done = run("doctor", "--ssh", "a", "--ssh-command", f"{tmp_path}/none")
     assert done.returncode == 3 and "cannot be run" in done.stdout, done.stdout
+    assert f"{tmp_path}/none: No such file" in " ".join(done.stdout.split()), done.stdout
+
+
+def stand_in(folder: Path, script: str) -> Path:
+    """For ssh, on this machine alone; what it prints is what the host says."""
+    file = folder / "ssh"
+    file.write_text(f"#!/bin/sh\n{script}\n")
+    file.chmod(0o755)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("'{\"hosts\":' + '[' * depth + ']' * depth + '}'", "nested too deeply"),
+        ("'{\"hosts\": \"' + 'x' * 10 * depth", "is not understood"),
+    ],
+)
+def test_what_a_host_says_ends_no_other_and_fills_no_screen(tmp_path, said, told):
+    program = f"depth = 300000; print('ringwood-doctor-relay-1'); print({said})"
+    (tmp_path / "said.py").write_text(program)
+    ssh = stand_in(tmp_path, f"exec {sys.executable} {tmp_path}/said.py")
+    done = run("doctor", "--ssh", "a", "--ssh-command", ssh)
+    assert done.returncode == 3 and told in " ".join(done.stdout.split()), done.stderr
+    assert len(done.stdout) < 2000
+
+
+def test_hosts_that_fail_alike_are_all_named(tmp_path):
+    ssh = stand_in(tmp_path, "echo Host key verification failed. >&2; exit 255")
+    done = run("doctor", "--ssh", "node[1-3]", "--ssh-command", ssh)
+    assert "host on node1, node2, node3: Host key verification failed." in done.stdout, done.stdout
+
+
+def test_hosts_that_do_not_answer_are_anonymous_too(tmp_path):
+    ssh = stand_in(tmp_path, "echo ssh: no route to node7.example.org >&2; exit 255")
+    words = ["--ssh", "me@node7.example.org,10.9.8.7", "--ssh-command", ssh, "--anonymous"]
+    done = run("doctor", *words, "--json")
+    assert done.returncode == 3, done.stderr
+    assert "node7" not in done.stdout + done.stderr and "10.9.8.7" not in done.stdout, done.stdout
+
+
+def test_hosts_that_are_called_by_addresses_are_anonymous_too(hosts, folder):
+    file = folder / "anonymous.json"
+    found = by_ssh(hosts, folder, "--ssh", LIST, "--anonymous", "--snapshot", file)
+    assert len(found.said["hosts"]) == SILENT
+    for written in (json.dumps(found.said), found.text, file.read_text()):
+        assert "10.214.0." not in written
+
+
+# For each of these hosts; the rest are this machine.
+SCRIPT = """while [ $# -gt 2 ]; do shift; done
+case $1 in
+half) exec >&- 2>&-; exec sleep 30 ;;
+held) sleep 3 >/dev/null & ;;
+dead*) echo ssh: no route to host >&2; exit 255 ;;
+esac
+exec sh -c "$2"
+"""
+
+
+@pytest.mark.parametrize("host", ["half", "held"])
+def test_a_child_that_does_not_end_as_others_delays_nobody(host, tmp_path):
+    """One closes its pipes and lives on; of the other a process stays that has them."""
+    words = ["--ssh", f"{host},a", "--ssh-command", stand_in(tmp_path, SCRIPT), "-T", "2", "--json"]
+    done = run("doctor", *words)
+    told = json.loads(done.stdout)
+    reasons = {one["reason"] for one in told["not_checked"] if one["what"] == "host"}
+    assert len(told["hosts"]) == 1, done.stdout
+    expected = {"half": "no answer within 2 s", "held": "it is held once more"}[host]
+    assert reasons == {expected}, done.stdout
+
+
+def test_few_descriptors_are_enough(tmp_path):
+    words = ["prlimit", "--nofile=24:24", str(BINARY), "doctor", "--ssh", "dead[1-20]"]
+    words += ["--ssh-command", str(stand_in(tmp_path, SCRIPT)), "--json"]
+    done = subprocess.run(words, env=environment(), capture_output=True, text=True)
+    assert done.returncode == 3, done.stderr
+    missed = [one for one in json.loads(done.stdout)["not_checked"] if one["what"] == "host"]
+    assert {one["reason"] for one in missed} == {"ssh: no route to host"} and len(missed) == 20
+
+
+def test_an_ignored_signal_of_children_hides_no_failure(tmp_path):
+    words = ["sh", "-c", "trap '' CHLD; exec \"$@\"", "sh", str(BINARY), "doctor", "--ssh", "dead1"]
+    words += ["--ssh-command", str(stand_in(tmp_path, SCRIPT))]
+    done = subprocess.run(words, env=environment(), capture_output=True, text=True)
+    assert done.returncode == 3 and "no route to host" in done.stdout, done.stdout
+
+
+def test_a_list_of_no_hosts_was_not_checked(tmp_path):
+    file = tmp_path / "none.json"
+    file.write_text("[]")
+    assert run("doctor", "--from", str(file)).returncode == 3

@@ -16,6 +16,9 @@ namespace {
 
 using Words = std::vector<std::string>;
 
+// Where nobody keeps the driver loaded (persistence mode), each question loads it: seconds.
+constexpr std::chrono::seconds kDriverTime{10};
+
 const Words kTable = {
     "nvidia-smi",
     "--query-gpu=index,name,pci.bus_id,driver_version,ecc.errors.uncorrected.volatile.total",
@@ -23,7 +26,7 @@ const Words kTable = {
 
 std::optional<std::string> ask(const Tree& tree, const Words& words, std::string& why,
                                ProgramFailure* failure = nullptr) {
-  if (tree.live()) return ask_program(words, why, failure);
+  if (tree.live()) return ask_program(words, why, failure, kDriverTime);
   const std::string command = fmt::format("{}", fmt::join(words, " "));
   why = fmt::format("no output of {} in the tree", command);
   return tree.printed(command);

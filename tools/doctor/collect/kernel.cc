@@ -32,7 +32,8 @@ namespace {
 
 constexpr uint32_t kMaxStatistics = 16384;
 constexpr size_t kMaxPrinted = size_t{1} << 20;
-constexpr std::chrono::milliseconds kProgramTime{1000};
+// For a program to end that was killed: one that a driver holds does not, and is left alone.
+constexpr std::chrono::milliseconds kKilledTime{200};
 
 // `command` begins with the number of the question.
 template <class T>
@@ -184,7 +185,7 @@ std::vector<std::string> ask_name(const std::string& name, std::string& why) {
 }
 
 std::optional<std::string> ask_program(const std::vector<std::string>& words, std::string& why,
-                                       ProgramFailure* failure) {
+                                       ProgramFailure* failure, std::chrono::milliseconds limit) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) {
     why = std::strerror(errno);
@@ -210,20 +211,19 @@ std::optional<std::string> ask_program(const std::vector<std::string>& words, st
     return std::nullopt;
   }
   std::string text;
-  const Deadline deadline = Deadline::after(kProgramTime);
+  const Deadline deadline = Deadline::after(limit);
   int status = 0;
   const bool ended =
       read_until_end(from.get(), deadline, text) && wait_for(child, deadline, status);
   if (!ended) {
     ::kill(child, SIGKILL);
-    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-    }
+    wait_for(child, Deadline::after(kKilledTime), status);
   }
   if (ended && WIFEXITED(status) && WEXITSTATUS(status) == 0) return text;
   if (ended && WIFEXITED(status) && failure != nullptr) *failure = {WEXITSTATUS(status), text};
-  why = fmt::format(
-      "{}: {}", words[0],
-      !ended ? "no answer within a second" : fmt::format("failed with {}", WEXITSTATUS(status)));
+  why = fmt::format("{}: {}", words[0],
+                    !ended ? fmt::format("no answer within {:g} s", seconds_in(limit))
+                           : fmt::format("failed with {}", WEXITSTATUS(status)));
   return std::nullopt;
 }
 

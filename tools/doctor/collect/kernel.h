@@ -6,6 +6,7 @@
 // supported" is one of them. Any thread.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <optional>
 #include <string>
@@ -30,7 +31,7 @@ std::map<std::string, std::vector<std::string>> ask_addresses();
 // The numeric addresses that a name means here; empty: none, with `why`.
 std::vector<std::string> ask_name(const std::string& name, std::string& why);
 
-// What a program prints. It gets no input, a second, and no more than a MiB. nullopt with `why`: it
+// What a program prints. It gets no input, `limit`, and no more than a MiB. nullopt with `why`: it
 // is not there, or it failed.
 // `failure`: of a program that ended by itself and failed.
 struct ProgramFailure {
@@ -38,6 +39,7 @@ struct ProgramFailure {
   std::string text;  // that it printed
 };
 std::optional<std::string> ask_program(const std::vector<std::string>& words, std::string& why,
-                                       ProgramFailure* failure = nullptr);
+                                       ProgramFailure* failure = nullptr,
+                                       std::chrono::milliseconds limit = std::chrono::seconds(1));
 
 }  // namespace ringwood::tools::doctor

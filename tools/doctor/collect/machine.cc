@@ -134,9 +134,24 @@ void read_memory_of_host(Tree& tree, SystemState& system) {
   if (memory_kib) system.memory_bytes = *memory_kib << 10;
   if (!page_kib || *page_kib > kMax >> 8 || !pages || !idle) return;  // without support: no lines
   // Pages that a process has asked for, and not touched yet, still count as free.
-  const int64_t asked = std::min(number("HugePages_Rsvd:").value_or(0), *idle);
-  system.huge_page_bytes = *pages * (*page_kib << 10);
-  system.huge_bytes_free = (*idle - asked) * (*page_kib << 10);
+  const auto add = [&](int64_t page, int64_t all, int64_t free, int64_t asked) {
+    system.huge_page_bytes = system.huge_page_bytes.value_or(0) + all * page;
+    system.huge_bytes_free =
+        system.huge_bytes_free.value_or(0) + (free - std::min(asked, free)) * page;
+  };
+  add(*page_kib << 10, *pages, *idle, number("HugePages_Rsvd:").value_or(0));
+  // Of other sizes than the usual one: hugepages-1048576kB.
+  const std::string folder = "sys/kernel/mm/hugepages";
+  for (const std::string& name : tree.names(folder)) {
+    const auto kib =
+        begins_with(name, "hugepages-") ? leading_number(name.substr(10)) : std::nullopt;
+    if (!kib || *kib <= 0 || *kib > kMax >> 8 || *kib == *page_kib) continue;
+    const auto of = [&](const char* file) {
+      const auto found = tree.number(fmt::format("{}/{}/{}", folder, name, file));
+      return found && *found >= 0 && *found <= kMax >> 8 ? *found : 0;
+    };
+    add(*kib << 10, of("nr_hugepages"), of("free_hugepages"), of("resv_hugepages"));
+  }
 }
 
 }  // namespace

@@ -75,7 +75,7 @@ void look_threads(const Snapshot& snapshot, Sink& sink) {
   const GroupLimits& group = snapshot.process.group;
   std::vector<std::string> seen;
   if (is_near(group.threads_used, group.threads))
-    seen.push_back(fmt::format("{} of {} processes and threads are there", *group.threads_used,
+    seen.push_back(fmt::format("{} of {} processes and threads are in use", *group.threads_used,
                                *group.threads));
   if (const int64_t times = group.threads_refused.value_or(0); times > 0)
     seen.push_back(fmt::format("the limit was met {} {}", times, times == 1 ? "time" : "times"));

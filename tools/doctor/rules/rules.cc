@@ -132,6 +132,7 @@ void arrange(std::vector<Finding>& findings) {
 
 Diagnosis diagnose(const Snapshots& snapshots, const Wishes& wishes) {
   Diagnosis result;
+  result.blind = snapshots.empty();
   for (const Rule& rule : rules()) {
     Sink sink(rule, wishes, result.findings);
     for (const Snapshot& one : snapshots)
