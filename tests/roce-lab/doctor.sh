@@ -28,7 +28,13 @@ for name in "$@"; do
   export MASTER_PORT=$port
   lab-barrier "$name" 120 || exit 1
   case $name in
-    healthy) doctor env ;;
+    healthy)
+      doctor env
+      if [ "$RANK" = 0 ]; then
+        "$ringwood" doctor --snapshot "$LAB_OUT/live.json" >"$LAB_OUT/live.out" 2>&1
+        "${0%/*}/record.sh" "$LAB_OUT/tree.tar" 2>"$LAB_OUT/record.err"
+      fi
+      ;;
     # Emulated hosts have no steady rate, and send again what was late.
     probed) what='--probe --ignore probe-slow-pair,fabric-loss' && doctor env ;;
     slow-rail)

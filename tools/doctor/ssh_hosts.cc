@@ -168,8 +168,8 @@ class SshRun final {
     return chosen.empty() ? without_user(answers_[0].word) : chosen.substr(0, chosen.find(' '));
   }
 
-  // Of a probe that did not come about: hosts that did not reach the first one, and ranks that failed
-  // by themselves. Comparisons have been made, of what was known before.
+  // Of a probe that did not come about: hosts that did not reach the first one, and ranks that
+  // failed by themselves. Comparisons have been made, of what was known before.
   void explain_absence(const std::vector<RemoteAnswer>& answers, Outcome& outcome) const {
     for (NotChecked& one : outcome.probe.not_checked) {
       if (one.what != "hosts") continue;

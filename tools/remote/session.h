@@ -1,7 +1,7 @@
 // One ssh of remote_commands.h: a child process whose pipes are read as it writes.
 //
-// Nothing here blocks, but for the moment in which a killed child ends. The child has ended when the
-// process has: what else holds its pipes is not waited for. One thread.
+// Nothing here blocks, but for the moment in which a killed child ends. The child has ended when
+// the process has: what else holds its pipes is not waited for. One thread.
 #pragma once
 
 #include <poll.h>

@@ -1,10 +1,11 @@
 """Faults of RoCE, planted between two virtual hosts: doctor names each, and only it."""
 
 import json
+import tarfile
 from pathlib import Path
 
 import pytest
-from ringwood_command import BINARY
+from ringwood_command import BINARY, run
 from test_roce_lab import BOOT_S, LAB, boot
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(2 * BOOT_S), pytest.mark.slow]
@@ -47,6 +48,30 @@ def test_a_fault_gives_exactly_its_finding(two_hosts, step):
     assert (found["exit_code"] == 0) == (step in HEALTHY), told
     rails = [rail for host in found["hosts"] for rail in host["rails"]]
     assert len(rails) == 4 and {rail["rate"] for rail in rails} == {"unknown"}, told
+
+
+def test_a_copy_of_the_host_tells_what_the_host_does(two_hosts, tmp_path):
+    """Of /sys and /proc as a kernel with RDMA devices has them."""
+    file = tmp_path / "copied.json"
+    with tarfile.open(two_hosts / "tree.tar") as archive:
+        archive.extractall(tmp_path / "tree", filter="tar")
+    done = run("doctor", "--root", f"{tmp_path}/tree", "--snapshot", str(file))
+    assert done.returncode == 0, done.stdout + (two_hosts / "record.err").read_text()
+    copied, live = (json.loads(path.read_text()) for path in (file, two_hosts / "live.json"))
+    # Only a running host can be asked what its library and drivers say.
+    asked = {"counters", "device_file_writable", "in_library", "firmware"}
+    for kind, names in (("ports", ("device", "number")), ("pci", ("address",))):
+        there, here = (
+            {tuple(one[name] for name in names): one for one in told[kind]}
+            for told in (copied, live)
+        )
+        assert there.keys() == here.keys(), done.stdout
+        for name, one in here.items():
+            told = {key: value for key, value in there[name].items() if key not in asked}
+            assert told == {key: value for key, value in one.items() if key not in asked}
+    assert [port["counters"].keys() for port in copied["ports"]] == [
+        port["counters"].keys() for port in live["ports"]
+    ]
 
 
 def test_the_slow_rail_is_named_among_two(two_hosts):
