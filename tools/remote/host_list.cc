@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <optional>
 #include <sstream>
 #include <string_view>
 
@@ -51,12 +52,18 @@ std::vector<std::string> split(const std::string& text) {
   return words;
 }
 
+// "007"; nullopt: something else than digits.
+std::optional<int64_t> parse_digits(const std::string& text) {
+  const size_t start = std::min(text.find_first_not_of('0'), text.size() - 1);
+  return text.empty() ? std::nullopt : parse_whole(text.substr(start));
+}
+
 // "01-03" -> 01 02 03: as many digits as the first one has.
 std::vector<std::string> count(const std::string& range) {
   const size_t dash = std::min(range.find('-'), range.size());
   const std::string first = range.substr(0, dash);
   const std::string last = dash == range.size() ? first : range.substr(dash + 1);
-  const auto from = parse_whole(first), to = parse_whole(last);
+  const auto from = parse_digits(first), to = parse_digits(last);
   if (!from || !to || *from < 0 || *to < *from || *to - *from >= static_cast<int64_t>(kMaxHosts))
     refuse_list(fmt::format("[{}] is not a range of numbers as in node[01-16]", range));
   std::vector<std::string> numbers;
