@@ -147,7 +147,7 @@ TEST(Cost, BandwidthOptimalAllReducesSendNoMoreThanARing) {
 // The number of latencies. Trees may stay below log2(n) rounded up, because messages to different
 // peers do not wait for one another.
 int rounds(const AlgorithmRow& row, int n, int root) {
-  return lay_out(row.collective, build_all(row, {0, n, root, {}}), root).rounds;
+  return count_rounds(build_all(row, {0, n, root, {}}), root);
 }
 
 int log2_up(int n) {

@@ -85,7 +85,9 @@ TEST(Draw, EveryRowHasAPictureAndAlwaysTheSame) {
       EXPECT_EQ(count(svg, "<svg"), 1u);
       EXPECT_TRUE(svg.ends_with("</svg>\n"));
       // One head per arrow.
-      EXPECT_EQ(count(svg, "Z\" fill="), lay_out(row.collective, all).arrows.size()) << row.name;
+      const Picture picture = lay_out(row.collective, all);
+      EXPECT_EQ(count(svg, "Z\" fill="), picture.arrows.size()) << row.name;
+      EXPECT_EQ(count_rounds(all), picture.rounds) << row.name;
     }
   }
 }
@@ -170,6 +172,7 @@ TEST(Draw, WhatCannotHappenIsRefused) {
   std::vector<Schedule> wild{{0, 2, 1, {}, {}}, {1, 2, 1, {}, {}}};
   wild[0].send(1, {5});
   EXPECT_THROW(lay_out(Collective::all_reduce, wild), Error);
+  EXPECT_THROW(count_rounds(wild), Error);
   wild[0].steps.clear();
   wild[0].send(0, {0});
   EXPECT_THROW(draw_ascii(Collective::all_reduce, wild), Error);

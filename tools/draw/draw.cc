@@ -43,6 +43,59 @@ void check_ranges(const std::vector<Schedule>& all, int root) {
   }
 }
 
+// When everything happens, by the rounds of draw.h.
+class Rounds {
+ public:
+  explicit Rounds(const std::vector<Schedule>& all) : all_(all) {}
+
+  // `sent(event, ready, time)`: a message leaves when its sender is ready, and arrives.
+  template <class Sent>
+  void run(const Messages& messages, Sent&& sent) {
+    if (messages.flaw) refuse_picture(*messages.flaw);
+    for (const Schedule& s : all_) graphs_.push_back(derive(s));
+    const Execution execution = run_unbuffered(all_, graphs_, messages);
+    if (execution.flaw) refuse_picture(*execution.flaw);
+    for (const Schedule& s : all_) {
+      ready_.emplace_back(s.steps.size(), 0);
+      end_.emplace_back(s.steps.size(), 0);
+      arrived_.emplace_back(all_.size(), 0);
+    }
+    for (const Event& event : execution.events) take(event, sent);
+  }
+  int total() const { return total_; }
+  int end(int rank, int step) const { return end_[rank][step]; }
+
+ private:
+  template <class Sent>
+  void take(const Event& event, Sent& sent) {
+    const int ready = ready_[event.rank][event.step];
+    int time = ready;
+    if (event.to >= 0) {
+      int& before = arrived_[event.rank][event.to];
+      before = time = std::max({ready + 1, ready_[event.to][event.to_step], before});
+      sent(event, ready, time);
+      release(event.to, event.to_step, time);
+    }
+    total_ = std::max(total_, time);
+    release(event.rank, event.step, time);
+  }
+
+  void release(int rank, int step, int time) {
+    end_[rank][step] = time;
+    const Graph& graph = graphs_[rank];
+    for (int32_t at = graph.offset[step]; at < graph.offset[step + 1]; ++at) {
+      int& ready = ready_[rank][graph.successor[at]];
+      ready = std::max(ready, time);
+    }
+  }
+
+  const std::vector<Schedule>& all_;
+  std::vector<Graph> graphs_;
+  std::vector<std::vector<int>> ready_, end_;  // by rank and step
+  std::vector<std::vector<int>> arrived_;      // by sender and receiver: when the last message did
+  int total_ = 0;
+};
+
 // Records when everything happens, then what moves.
 class Tracer {
  public:
@@ -52,21 +105,19 @@ class Tracer {
   };
 
   Tracer(Collective collective, const std::vector<Schedule>& all, int root)
-      : all_(all), rules_{collective, static_cast<int>(all.size()), root, 1, all[0].chunks} {}
+      : all_(all),
+        rules_{collective, static_cast<int>(all.size()), root, 1, all[0].chunks},
+        rounds_(all) {}
 
   Picture run() {
     const Messages messages = pair_messages(all_);
-    if (messages.flaw) refuse_picture(*messages.flaw);
-    for (const Schedule& s : all_) graphs_.push_back(derive(s));
-    const Execution execution = run_unbuffered(all_, graphs_, messages);
-    if (execution.flaw) refuse_picture(*execution.flaw);
-    for (const Schedule& s : all_) {
-      ready_.emplace_back(s.steps.size(), 0);
-      end_.emplace_back(s.steps.size(), 0);
-      arrow_.emplace_back(s.steps.size(), -1);
-      arrived_.emplace_back(rules_.n, 0);
-    }
-    for (const Event& event : execution.events) time(event);
+    for (const Schedule& s : all_) arrow_.emplace_back(s.steps.size(), -1);
+    rounds_.run(messages, [this](const Event& event, int ready, int time) {
+      const bool adds = all_[event.to].steps[event.to_step].kind == StepKind::recv_reduce;
+      arrow_[event.rank][event.step] = static_cast<int>(picture_.arrows.size());
+      picture_.arrows.push_back({ready, time, event.rank, event.to, adds, {}});
+    });
+    picture_.rounds = rounds_.total();
     execute(all_, messages, *this);
     finish();
     return std::move(picture_);
@@ -84,7 +135,7 @@ class Tracer {
     return value;
   }
   Value copy(const Move& m, Value value) {
-    const int time = end_[m.to][m.to_step];
+    const int time = rounds_.end(m.to, m.to_step);
     if (m.dst < rules_.chunks) changes_.push_back({time, m.to, m.dst, value.operands});
     return value;
   }
@@ -96,31 +147,6 @@ class Tracer {
   struct Change {
     int time, rank, chunk, operands;
   };
-
-  void release(int rank, int step, int time) {
-    end_[rank][step] = time;
-    const Graph& graph = graphs_[rank];
-    for (int32_t at = graph.offset[step]; at < graph.offset[step + 1]; ++at) {
-      int& ready = ready_[rank][graph.successor[at]];
-      ready = std::max(ready, time);
-    }
-  }
-
-  void time(const Event& event) {
-    const bool local = event.to < 0;
-    const int ready = ready_[event.rank][event.step];
-    int time = ready;
-    if (!local) {
-      int& before = arrived_[event.rank][event.to];
-      before = time = std::max({ready + 1, ready_[event.to][event.to_step], before});
-      const bool adds = all_[event.to].steps[event.to_step].kind == StepKind::recv_reduce;
-      arrow_[event.rank][event.step] = static_cast<int>(picture_.arrows.size());
-      picture_.arrows.push_back({ready, time, event.rank, event.to, adds, {}});
-      release(event.to, event.to_step, time);
-    }
-    picture_.rounds = std::max(picture_.rounds, time);
-    release(event.rank, event.step, time);
-  }
 
   void finish() {
     auto key = [](const Picture::Arrow& a) {
@@ -152,10 +178,8 @@ class Tracer {
 
   const std::vector<Schedule>& all_;
   const Rules rules_;
-  std::vector<Graph> graphs_;
-  std::vector<std::vector<int>> ready_, end_;  // by rank and step
-  std::vector<std::vector<int>> arrow_;        // by rank and send, in picture_ before finish()
-  std::vector<std::vector<int>> arrived_;      // by sender and receiver: when the last message did
+  Rounds rounds_;
+  std::vector<std::vector<int>> arrow_;  // by rank and send, in picture_ before finish()
   std::vector<Change> changes_;
   Picture picture_;
 };
@@ -165,6 +189,13 @@ class Tracer {
 Picture lay_out(Collective collective, const std::vector<Schedule>& all, int root) {
   check_ranges(all, root);
   return Tracer(collective, all, root).run();
+}
+
+int count_rounds(const std::vector<Schedule>& all, int root) {
+  check_ranges(all, root);
+  Rounds rounds(all);
+  rounds.run(pair_messages(all), [](const Event&, int, int) {});
+  return rounds.total();
 }
 
 std::string print_chunks(const std::vector<int>& chunks) {

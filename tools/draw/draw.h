@@ -37,6 +37,9 @@ struct Picture {
 };
 Picture lay_out(Collective collective, const std::vector<Schedule>& all, int root = 0);
 
+// Picture::rounds, without the memory that the picture takes: rounds x ranks x chunks.
+int count_rounds(const std::vector<Schedule>& all, int root = 0);
+
 // "[0 2 4:6]", or "" for none. Precondition: ascending.
 std::string print_chunks(const std::vector<int>& chunks);
 

@@ -100,7 +100,7 @@ Proof prove(const TypedSchedule& typed, const Schedules& schedules) {
   if (proof.equal_blocks) proof.flaw.reset();
   if (proof.flaw) return proof;
   for (const Schedule& schedule : all) proof.steps += schedule.steps.size();
-  proof.rounds = lay_out(collective, all, typed.root).rounds;
+  proof.rounds = count_rounds(all, typed.root);
   proof.rank_order =
       reduces_in_rank_order(collective, all, typed.root, typed.segments, proof.equal_blocks);
   proof.rounds_each = reduces(collective) && !trace_sums(collective, all).accumulations_agree;
