@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from doctor_runs import doctor, missed_rules
-from ringwood_command import BINARY, environment
+from ringwood_command import BINARY, environment, run
 
 RECORDED = Path(__file__).with_name("recorded_rxe.json")
 
@@ -26,6 +26,11 @@ def unpacked(root: Path) -> Path:
     return root
 
 
+def doctor_of(root: Path, file: Path) -> None:
+    done = run("doctor", "--root", str(root), "--snapshot", str(file))
+    assert file.exists(), done.stderr
+
+
 def test_a_host_with_soft_roce(tmp_path):
     root = unpacked(tmp_path / "tree")
     found = doctor("--root", root)
@@ -39,6 +44,11 @@ def test_a_host_with_soft_roce(tmp_path):
         assert rail["gid"] == f"[1] 10.77.{number}.1" and rail["interface"] == f"eth{number}"
         assert rail["gid_chosen_as"] == "RoCE v2, IPv4" and rail["rate"] == "unknown"
     assert "pause-storm" in missed_rules(found, "ethtool-statistics of eth1")
+    file = tmp_path / "snapshot.json"
+    doctor_of(root, file)
+    cards = json.loads(file.read_text())["pci"]
+    # Links to drivers lead out of the copy.
+    assert {card["driver"] for card in cards if card["kind"].startswith("0x02")} == {"virtio-pci"}
 
 
 @pytest.mark.parametrize(

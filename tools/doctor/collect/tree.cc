@@ -127,7 +127,14 @@ std::string Tree::resolved(const std::string& path) const {
 }
 
 std::string Tree::target(const std::string& path) const {
-  return fs::path(resolved(path)).filename().string();
+  if (const std::string found = resolved(path); !found.empty())
+    return fs::path(found).filename().string();
+  // A copy may have the link and not what it leads to.
+  std::error_code error;
+  const fs::path place = fs::path(path).relative_path();
+  const fs::path folder = fs::canonical(root_ / place.parent_path(), error);
+  if (error || !below(root_, folder)) return {};
+  return fs::read_symlink(folder / place.filename(), error).filename().string();
 }
 
 std::optional<std::string> Tree::printed(const std::string& command) const {

@@ -38,7 +38,7 @@ class Tree final {
   bool exists(const std::string& path) const;
   // The path, below the root, that a path leads to when all links are followed; "": none.
   std::string resolved(const std::string& path) const;
-  // The last part of it: the driver that a link names.
+  // The last part of it, or of what the link says: the driver that it names.
   std::string target(const std::string& path) const;
   // What a command of that host printed; nullopt also on this machine.
   std::optional<std::string> printed(const std::string& command) const;
