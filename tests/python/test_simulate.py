@@ -371,6 +371,30 @@ def test_16384_ranks_in_bounded_memory(row):
         (["all_reduce", "1M", *SMALL, "--dead-uplink", "leaf0/0"], "there are 0 leaves"),
         (["all_reduce", "1M", *SMALL, "--uplinks", "2"], "--uplinks needs --leaf"),
         (
+            ["all_reduce", "1M", *SMALL, "--leaf", "4", "--oversubscription", "3"],
+            "--oversubscription 3 of leaves of 4 hosts would need 1.33333 uplinks: say --uplinks",
+        ),
+        (
+            ["all_reduce", "1M", *SMALL, "--leaf", "4", "--oversubscription", "8"],
+            "would need 0.5 uplinks",
+        ),
+        (
+            ["all_reduce", "1M", *SMALL, "--slow", "host3=0.5", "host3/rail0/in=0.25"],
+            '--slow "host3/rail0/in=0.25": host3 has another fault already',
+        ),
+        (
+            ["all_reduce", "1M", *SMALL, "--slow", "host3=0.5", "--dead", "host3/rail0"],
+            "host3 has another fault already",
+        ),
+        (
+            ["all_reduce", "1M", *SMALL, "--slow-link", "host3-host4=0.5", "host3-host4=0.25"],
+            "host3-host4 has another fault already",
+        ),
+        (
+            ["all_reduce", "1M", *SMALL, "--late", "rank3=5ms", "rank3=5ms"],
+            "rank3 has another fault already",
+        ),
+        (
             ["all_reduce", "1M", *SMALL, *LEAVES, "--dead-uplink", "leaf0/0-1"],
             "no uplink of rail0 is alive",
         ),

@@ -63,7 +63,13 @@ void set_network(const RawArguments& typed, SimulateOptions& options) {
   if (typed.oversubscription > 0) {
     if (shape.uplinks > 0) refuse("--uplinks and --oversubscription say the same: take one");
     if (shape.leaf == 0) refuse("--oversubscription needs --leaf, the hosts of a leaf switch");
-    shape.uplinks = std::max(1, static_cast<int>(std::lround(shape.leaf / typed.oversubscription)));
+    const double uplinks = shape.leaf / typed.oversubscription;
+    shape.uplinks = static_cast<int>(std::lround(uplinks));
+    constexpr double kRounding = 1e-6;  // of 1.6 as a binary number, say
+    if (shape.uplinks < 1 || std::abs(uplinks - shape.uplinks) > kRounding * uplinks)
+      refuse(fmt::format(
+          "--oversubscription {:g} of leaves of {} hosts would need {:g} uplinks: say --uplinks",
+          typed.oversubscription, shape.leaf, uplinks));
   }
   if (shape.leaf > 0 && shape.uplinks == 0) shape.uplinks = shape.leaf;
   if (shape.uplinks > 0 && shape.leaf == 0) refuse("--uplinks needs --leaf, the hosts of a leaf");

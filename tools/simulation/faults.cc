@@ -62,6 +62,38 @@ std::optional<double> read_fraction(Reader& reader) {
   return value && *value > 0 && *value <= 1 && reader.at_end() ? value : std::nullopt;
 }
 
+// Two faults of one thing would need a third number, which nobody has said: both at once, or the
+// later one.
+[[noreturn]] void refuse_second(std::string_view option, std::string_view text,
+                                const std::string& what) {
+  throw Error(
+      ErrorCode::invalid_argument,
+      fmt::format("{} \"{}\": {} has another fault already; say one for it", option, text, what));
+}
+
+bool overlap(int rail, int other) { return rail < 0 || other < 0 || rail == other; }
+
+std::string port_words(const PortFault& port) {
+  return port.rail < 0 ? fmt::format("host{}", port.host)
+                       : fmt::format("host{}/rail{}", port.host, port.rail);
+}
+
+void add_port(Faults& faults, const PortFault& port, std::string_view option,
+              std::string_view text) {
+  for (const PortFault& other : faults.ports)
+    if (other.host == port.host && overlap(other.rail, port.rail) &&
+        (other.way == port.way || other.way == PortWay::both || port.way == PortWay::both))
+      refuse_second(option, text, port_words(other));
+  faults.ports.push_back(port);
+}
+
+void add_rank(std::vector<RankFault>& faults, const RankFault& fault, std::string_view option,
+              std::string_view text) {
+  for (const RankFault& other : faults)
+    if (other.rank == fault.rank) refuse_second(option, text, fmt::format("rank{}", fault.rank));
+  faults.push_back(fault);
+}
+
 std::optional<int> read_rank(Reader& reader) {
   return reader.skip("rank") ? reader.number() : std::nullopt;
 }
@@ -95,7 +127,7 @@ void add_slow_port(Faults& faults, std::string_view text) {
   const auto rate = port ? read_fraction(reader) : std::nullopt;
   if (!rate) refuse("--slow", text, "host7/rail1=0.5, with a fraction above 0 and up to 1");
   port->rate = *rate;
-  faults.ports.push_back(*port);
+  add_port(faults, *port, "--slow", text);
 }
 
 void add_slow_link(Faults& faults, std::string_view text) {
@@ -109,6 +141,9 @@ void add_slow_link(Faults& faults, std::string_view text) {
     refuse("--slow-link", text,
            "host2-host3=0.25 or host2-host3/rail1=0.25, from one host to another one, with a "
            "fraction above 0 and up to 1");
+  for (const PairFault& other : faults.links)
+    if (other.from == *from && other.to == *to && overlap(other.rail, *rail))
+      refuse_second("--slow-link", text, fmt::format("host{}-host{}", *from, *to));
   faults.links.push_back({*from, *to, *rail, *rate});
 }
 
@@ -116,7 +151,7 @@ void add_dead_port(Faults& faults, std::string_view text) {
   Reader reader(text);
   const std::optional<PortFault> port = read_port(reader);
   if (!port || port->rail < 0 || !reader.at_end()) refuse("--dead", text, "host3/rail0");
-  faults.ports.push_back(*port);
+  add_port(faults, *port, "--dead", text);
 }
 
 void add_dead_uplink(Faults& faults, std::string_view text) {
@@ -142,14 +177,14 @@ void add_slow_rank(Faults& faults, std::string_view text) {
   const auto rank = read_rank(reader);
   const auto part = rank ? read_fraction(reader) : std::nullopt;
   if (!part) refuse("--slow-rank", text, "rank5=0.1, with a fraction above 0 and up to 1");
-  faults.slow.push_back({*rank, *part});
+  add_rank(faults.slow, {*rank, *part}, "--slow-rank", text);
 }
 
 void add_late_rank(Faults& faults, std::string_view text) {
   Reader reader(text);
   const auto rank = read_rank(reader);
   if (!rank || !reader.skip("=")) refuse("--late", text, "rank3=5ms");
-  faults.late.push_back({*rank, parse_seconds("--late", reader.rest())});
+  add_rank(faults.late, {*rank, parse_seconds("--late", reader.rest())}, "--late", text);
 }
 
 }  // namespace ringwood

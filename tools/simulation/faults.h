@@ -48,7 +48,8 @@ struct Faults {
   bool any() const;
 };
 
-// Each adds one fault. Throws Error(invalid_argument) with the form that is wanted.
+// Each adds one fault. Throws Error(invalid_argument) with the form that is wanted, or for a port,
+// link or rank that has one already.
 void add_slow_port(Faults& faults, std::string_view text);
 void add_slow_link(Faults& faults, std::string_view text);
 void add_dead_port(Faults& faults, std::string_view text);
