@@ -99,8 +99,8 @@ def shapes(*all_of_them: Shape):
 
 @shapes(Shape("1 Gbit", rate=1000, hosts=2), Shape("200 Mbit", rate=200, hosts=2))
 def test_the_rate_is_found_and_kept(on, tmp_path):
-    network = measured(on, tmp_path, lambda w: near(w.mbit, on.shape.rate))
-    assert "slower than" not in network.log
+    # A host that got no core for a moment is a slow one, so that is measured again as well.
+    measured(on, tmp_path, lambda w: near(w.mbit, on.shape.rate) and "slower than" not in w.log)
     # The latency of a machine at work is another one.
     (again,) = first_right(
         lambda: (found(on, tmp_path),), lambda network: network.how == "as measured before"
