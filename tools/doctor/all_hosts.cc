@@ -10,6 +10,7 @@
 #include "tools/doctor/unmet.h"
 #include "tools/gather.h"
 #include "tools/perf/perf_operations.h"
+#include "tools/remote/remote_commands.h"
 #include "transports/base/clock.h"
 #include "transports/base/error.h"
 #include "transports/base/host.h"
@@ -95,8 +96,7 @@ Outcome gather_outcome(const Examination& what, Communicator& group, const std::
   size_t mine = 0;
   const auto hosts = find_hosts(group, host_id, mine);
   finish(group.barrier());  // all ranks look at their clocks now
-  const double clock_s =
-      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  const double clock_s = unix_time_s();
   const bool probe = what.probe && hosts.size() > 1;
   const bool first = hosts[mine].ranks.front() == group.rank();
   Examination early = what;
@@ -113,22 +113,22 @@ Outcome gather_outcome(const Examination& what, Communicator& group, const std::
   return outcome;
 }
 
-NotChecked unprobed() {
-  NotChecked missed{"probe", "ranks could not be connected", "", {}};
-  for (const Rule& rule : probe_rules())
-    if (rule.needs[0] == std::string_view("probe")) missed.rules.emplace_back(rule.id);
-  return missed;
-}
+NotChecked unprobed() { return {"probe", "ranks could not be connected", "", rules_of_probe()}; }
 
 // What can be found out without a group. At rank 0; the others help, and get nothing.
 Outcome find_out(const Examination& what, Place& place, const Options& options, const Error& error,
                  Clock::time_point began) {
-  constexpr std::chrono::seconds kLate{3};  // that a rank may notice it later than this one
+  // That a rank may notice it later than this one, and that rank 0 may.
+  constexpr std::chrono::seconds kLate{3}, kFirstLate{40};
   Examination local = what;
   local.watch_s = 0;
-  UnmetRank me{
-      place.rank, place.size, [&] { return examine(local, {}); }, error,
-      Deadline::after(kLate).not_before(options.init_timeout + kLate - (Clock::now() - began))};
+  const auto left = options.init_timeout - (Clock::now() - began);
+  UnmetRank me{place.rank,
+               place.size,
+               [&] { return examine(local, {}); },
+               error,
+               Deadline::after(kLate).not_before(left + kLate),
+               Deadline::after(kFirstLate).not_before(left + kFirstLate)};
   Outcome outcome = gather_over_store(*place.store, me, options);
   if (what.probe && place.rank == 0) outcome.probe.not_checked.push_back(unprobed());
   return outcome;
@@ -163,13 +163,10 @@ void conclude(const Examination& what, Outcome& outcome) {
   found.findings.insert(found.findings.end(), probe.findings.begin(), probe.findings.end());
   found.not_checked.insert(found.not_checked.end(), probe.not_checked.begin(),
                            probe.not_checked.end());
-  if (!what.probe) {
-    NotChecked missed{
-        "probe", "no packets were sent; --probe sends some between all hosts", "", {}};
-    for (const Rule& rule : probe_rules())
-      if (rule.needs[0] == std::string_view("probe")) missed.rules.emplace_back(rule.id);
-    found.not_checked.push_back(missed);
-  }
+  if (!what.probe)
+    found.not_checked.push_back({"probe",
+                                 "no packets were sent; --probe sends some between all hosts", "",
+                                 rules_of_probe()});
   if (!what.ignored.empty()) {
     found.not_checked.push_back({"ignored", "--ignore", "", what.ignored});
     std::erase_if(found.findings, [&](const Finding& one) {

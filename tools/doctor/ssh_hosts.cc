@@ -25,10 +25,6 @@ constexpr int kProbeTimes = 10;
 constexpr size_t kMaxProbe = size_t{256} << 20;
 constexpr std::chrono::seconds kLeave{5};
 
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
 // Of those that RINGWOOD_PORT_RANGE allows. Somebody else may take it before it is used: then the
 // probe says so.
 int free_port() {
@@ -55,12 +51,6 @@ std::vector<std::string> carried_variables() {
 
 constexpr int kNotAll = 3;  // of a rank that met others, and then not all of them
 
-std::vector<std::string> rules_of_probe() {
-  std::vector<std::string> all;
-  for (const Rule& rule : probe_rules()) all.emplace_back(rule.id);
-  return all;
-}
-
 struct Answer {
   std::string word;  // of the list
   Relay relay;
@@ -79,7 +69,7 @@ class SshRun final {
       commands.push_back({host, words({}, what_.probe ? 0 : what_.watch_s)});
     const auto answers =
         run_remotely(commands, options(1), shown(hosts_.hosts.size(), "hosts have answered"));
-    const double reference_s = now_s();
+    const double reference_s = unix_time_s();
     for (size_t i = 0; i < answers.size(); ++i) take(hosts_.hosts[i], answers[i], reference_s);
     tell_same_names_apart();
     for (const Answer& one : answers_) outcome.hosts.push_back(one.relay.outcome.hosts[0]);
@@ -248,7 +238,7 @@ Outcome examine_by_ssh(const Examination& what, const SshHosts& hosts,
 }
 
 void print_relay(const Outcome& outcome) {
-  Relay relay{outcome, now_s(), free_port()};
+  Relay relay{outcome, unix_time_s(), free_port()};
   fmt::print("{}", to_text(relay));
 }
 

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <random>
 #include <set>
 #include <thread>
 
@@ -21,41 +22,118 @@ namespace {
 
 // To connect to one host; beside that, for what hosts tell, and for all to leave.
 constexpr std::chrono::seconds kDial{3}, kAnswer{20};
+constexpr std::chrono::milliseconds kPoll{20};
 constexpr size_t kMaxValue = 1'000'000;  // bytes that a store takes
 constexpr size_t kMaxDiallers = 32;
-constexpr const char* kDone = "unmet/done";
+constexpr const char* kCall = "unmet/call";
 
-std::string key_of(int rank, const char* what) { return fmt::format("unmet/{}/{}", rank, what); }
+std::string fresh_word() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}", random(), random());
+}
 
-// What a rank says of itself.
+// What a rank says of itself. `word`: unlike any of another attempt over the same store.
 struct Presence {
-  std::string token, name, addresses;
+  std::string word, token, name, addresses;
 };
 
 std::string to_text(const Presence& one) {
-  return fmt::format("{}\n{}\n{}", one.token, one.name, one.addresses);
+  return fmt::format("{}\n{}\n{}\n{}", one.word, one.token, one.name, one.addresses);
 }
 
 std::optional<Presence> presence_of(const std::string& text) {
   const auto lines = lines_of(text);
-  if (lines.size() != 3) return std::nullopt;
-  return Presence{lines[0], lines[1], lines[2]};
+  if (lines.size() != 4) return std::nullopt;
+  return Presence{lines[0], lines[1], lines[2], lines[3]};
 }
 
 // Those that came, by rank.
 using Present = std::map<int, Presence>;
 
-Present wait_for_ranks(Store& store, int size, const Deadline& arrival) {
-  Present all;
-  while (static_cast<int>(all.size()) < size) {
-    for (int rank = 0; rank < size; ++rank) {
-      if (all.contains(rank) || !store.has(key_of(rank, "here"), arrival)) continue;
-      if (auto one = presence_of(store.get(key_of(rank, "here"), arrival))) all[rank] = *one;
+// The keys of one attempt, which rank 0's word tells from those that an earlier one has left. What
+// this rank has set goes when it leaves, "here" last.
+class Keys final {
+ public:
+  Keys(Store& store, int rank) : store_(store), rank_(rank) {}
+  ~Keys() {
+    try {
+      while (!set_.empty()) {
+        store_.remove(set_.back());
+        set_.pop_back();
+      }
+    } catch (const Error&) {  // a store that is gone has no keys
     }
-    if (arrival.passed()) break;
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
+  Keys(const Keys&) = delete;
+  Keys& operator=(const Keys&) = delete;
+
+  void begin(const std::string& call) { call_ = call; }
+  const std::string& call() const { return call_; }
+  std::string of(int rank, const char* what) const {
+    return fmt::format("unmet/{}/{}/{}", call_, rank, what);
+  }
+  void set(const std::string& key, const std::string& value) {
+    set_.push_back(key);
+    store_.set(key, value);
+  }
+  void set_own(const char* what, const std::string& value) { set(of(rank_, what), value); }
+
+ private:
+  Store& store_;
+  const int rank_;
+  std::string call_;
+  std::vector<std::string> set_;
+};
+
+// "RANK WORD", a line for each that came.
+std::string roster_of(const Present& all) {
+  std::string text;
+  for (const auto& [rank, one] : all) text += fmt::format("{} {}\n", rank, one.word);
+  return text;
+}
+
+// At rank 0: calls, and says who has answered when all have, or nobody may come any more.
+Present call_ranks(Store& store, Keys& keys, const UnmetRank& me, const Presence& own) {
+  keys.begin(own.word);
+  keys.set_own("here", to_text(own));
+  keys.set(kCall, own.word);
+  Present all{{0, own}};
+  while (static_cast<int>(all.size()) < me.size && !me.arrival.passed()) {
+    for (int rank = 1; rank < me.size; ++rank) {
+      if (all.contains(rank) || !store.has(keys.of(rank, "here"), me.arrival)) continue;
+      if (auto one = presence_of(store.get(keys.of(rank, "here"), me.arrival))) all[rank] = *one;
+    }
+    std::this_thread::sleep_for(kPoll);
+  }
+  keys.set_own("roster", roster_of(all));
   return all;
+}
+
+// At the others: answers every call until one has this rank in its roster. So neither a call nor a
+// roster of an earlier attempt is taken for one of now.
+Present answer_call(Store& store, Keys& keys, const UnmetRank& me, const Presence& own) {
+  const Deadline& deadline = me.roster;
+  const std::string line = fmt::format("{} {}", me.rank, own.word);
+  for (;; std::this_thread::sleep_for(kPoll)) {
+    if (deadline.passed())
+      throw Error(ErrorCode::timeout, "rank 0 did not say over the store who is there");
+    if (!store.has(kCall, deadline)) continue;
+    const std::string call = store.get(kCall, deadline);
+    if (call != keys.call()) {
+      keys.begin(call.substr(0, own.word.size()));
+      keys.set_own("here", to_text(own));
+    }
+    if (!store.has(keys.of(0, "roster"), deadline)) continue;
+    const auto roster = lines_of(store.get(keys.of(0, "roster"), deadline));
+    if (std::ranges::find(roster, line) == roster.end()) continue;
+    Present all;
+    for (const std::string& entry : roster) {
+      const int rank = static_cast<int>(leading_number(entry).value_or(-1));
+      if (rank < 0 || rank >= me.size) continue;
+      if (auto one = presence_of(store.get(keys.of(rank, "here"), deadline))) all[rank] = *one;
+    }
+    return all;
+  }
 }
 
 // The first rank of each host.
@@ -140,7 +218,7 @@ std::string bounded_text(Snapshot snapshot) {
 }
 
 // What all leaders have told, at rank 0.
-Outcome conclude_from(Store& store, const UnmetRank& me, const Present& all,
+Outcome conclude_from(Store& store, const Keys& keys, const UnmetRank& me, const Present& all,
                       const std::vector<int>& leaders) {
   Outcome outcome;
   outcome.complete = static_cast<int>(all.size()) == me.size;
@@ -151,9 +229,9 @@ Outcome conclude_from(Store& store, const UnmetRank& me, const Present& all,
     const int rank = leaders[i];
     try {
       Snapshot host =
-          from_text(store.get(key_of(rank, "snapshot"), deadline), fmt::format("rank {}", rank));
+          from_text(store.get(keys.of(rank, "snapshot"), deadline), fmt::format("rank {}", rank));
       host.host = names[i];
-      texts[i] = store.get(key_of(rank, "failures"), deadline);
+      texts[i] = store.get(keys.of(rank, "failures"), deadline);
       outcome.hosts.push_back(std::move(host));
     } catch (const Error& error) {
       outcome.probe.not_checked.push_back(missed(names[i], error.cause));
@@ -181,32 +259,42 @@ Outcome conclude_from(Store& store, const UnmetRank& me, const Present& all,
   return outcome;
 }
 
+// At rank 0: until the others have removed what they set, "here" last. What a rank that died has
+// left is removed for it.
+void let_leave(Store& store, const Keys& keys, const Present& all) {
+  const Deadline leaving = Deadline::after(kDial);
+  for (const auto& [rank, one] : all) {
+    if (rank == 0) continue;
+    while (store.has(keys.of(rank, "here"), leaving) && !leaving.passed())
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    for (const char* what : {"failures", "snapshot", "here"}) store.remove(keys.of(rank, what));
+  }
+}
+
 }  // namespace
 
 Outcome gather_over_store(Store& store, const UnmetRank& me, const Options& options) {
   const AddressChoice chosen = choose_local_address(options, store.master_address(), true);
   const auto listener = listen(identity_of(me), chosen.host, options);
-  const Presence own{host_token(), options.host_id.empty() ? host_name() : options.host_id,
+  const Presence own{fresh_word(), host_token() + " " + options.host_id,
+                     options.host_id.empty() ? host_name() : options.host_id,
                      to_string(listener->addresses())};
-  store.set(key_of(me.rank, "here"), to_text(own));
-  const Present all = wait_for_ranks(store, me.size, me.arrival);
+  Keys keys(store, me.rank);
+  const Present all =
+      me.rank == 0 ? call_ranks(store, keys, me, own) : answer_call(store, keys, me, own);
   const auto leaders = leaders_of(all);
   if (std::ranges::find(leaders, me.rank) != leaders.end()) {
-    store.set(key_of(me.rank, "snapshot"), bounded_text(me.look()));
-    store.set(key_of(me.rank, "failures"), dial_all(me, own, all, leaders));
+    keys.set_own("snapshot", bounded_text(me.look()));
+    keys.set_own("failures", dial_all(me, own, all, leaders));
   }
   if (me.rank != 0) {
     // The listener stays until nobody dials it any more.
-    store.get(kDone, Deadline::after(2 * (kAnswer + dialling_time(leaders))));
-    store.set(key_of(me.rank, "left"), "1");
+    store.get(keys.of(0, "done"), Deadline::after(2 * (kAnswer + dialling_time(leaders))));
     return {};
   }
-  Outcome outcome = conclude_from(store, me, all, leaders);
-  store.set(kDone, "1");
-  const Deadline leaving = Deadline::after(kDial);
-  for (const auto& [rank, one] : all)
-    while (rank != 0 && !store.has(key_of(rank, "left"), leaving) && !leaving.passed())
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  Outcome outcome = conclude_from(store, keys, me, all, leaders);
+  keys.set_own("done", "1");
+  let_leave(store, keys, all);
   return outcome;
 }
 

@@ -21,6 +21,7 @@ struct UnmetRank {
   std::function<Snapshot()> look;  // at this host
   Error error;                     // why there is no group
   Deadline arrival;                // until then a rank may still come
+  Deadline roster;                 // until then rank 0 may say who has come
 };
 
 // At rank 0: all that is known, incomplete if a rank is missing or nobody knows what is wrong. At

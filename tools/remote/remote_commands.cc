@@ -30,10 +30,6 @@ std::chrono::seconds connect_limit(const RemoteOptions& options) {
                     kConnect);
 }
 
-double now_s() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
 // The last line that says something.
 std::string last_line(const std::string& text) {
   const size_t end = text.find_last_not_of(" \r\n");
@@ -111,7 +107,7 @@ class Run final {
   void finish(size_t i) {
     Session& session = *sessions_[i];
     RemoteAnswer& answer = answers[i];
-    answer.ended_s = now_s();
+    answer.ended_s = unix_time_s();
     answer.output = std::move(session.output);
     answer.said = last_line(session.errors);
     answer.exit_code = session.code();
@@ -131,6 +127,10 @@ class Run final {
 };
 
 }  // namespace
+
+double unix_time_s() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
 
 std::string quoted(const std::string& word) {
   std::string text = "'";

@@ -22,7 +22,7 @@ struct RemoteCommand {
 
 struct RemoteAnswer {
   std::string output;            // standard output
-  double ended_s = 0;            // since 1970, when it had ended here
+  double ended_s = 0;            // unix_time_s() when it had ended here
   std::string failure;           // why it failed, in a sentence, or "" for one that ended with 0
   std::string said;              // the last line of standard error
   std::optional<int> exit_code;  // nullopt: it was given up, or never ran
@@ -45,6 +45,9 @@ std::vector<RemoteAnswer> run_remotely(const std::vector<RemoteCommand>& command
 // On the host: ends this process by SIGTERM when the one that has started it so is gone. Nothing
 // for one that was started otherwise. Starts a thread.
 void end_with_caller();
+
+// Seconds since 1970, by this host's clock, which may be set meanwhile.
+double unix_time_s();
 
 // For a POSIX shell: 'it'\''s'.
 std::string quoted(const std::string& word);

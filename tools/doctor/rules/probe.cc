@@ -57,4 +57,11 @@ constexpr Rule kRules[] = {
 
 std::span<const Rule> probe_rules() { return kRules; }
 
+std::vector<std::string> rules_of_probe() {
+  std::vector<std::string> ids;
+  for (const Rule& rule : kRules)
+    if (rule.needs[0] == std::string_view("probe")) ids.emplace_back(rule.id);
+  return ids;
+}
+
 }  // namespace ringwood::tools::doctor

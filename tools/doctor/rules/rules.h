@@ -88,6 +88,8 @@ std::span<const Rule> host_rules();       // comparisons
 std::span<const Rule> host_rail_rules();  // comparisons of rails
 std::span<const Rule> probe_rules();      // findings come from probe.h
 
+std::vector<std::string> rules_of_probe();  // ids of those that need packets
+
 // What could not be looked at: rules that would have needed it, on that host.
 struct NotChecked {
   std::string what, reason, host;
