@@ -53,6 +53,12 @@ std::string verbs_off(const Snapshot& snapshot) {
   return {};
 }
 
+bool is_nearly_full(std::optional<int64_t> used, std::optional<int64_t> limit) {
+  constexpr double kNearly = 0.9;
+  return used && limit && *limit > 0 &&
+         static_cast<double>(*used) > kNearly * static_cast<double>(*limit);
+}
+
 std::vector<const PciDevice*> gpus(const Snapshot& snapshot) {
   constexpr std::array kVendors = {"0x10de", "0x1002", "0x8086"};
   std::vector<const PciDevice*> found;

@@ -20,6 +20,9 @@ bool has_verbs(const Snapshot& snapshot);  // a port that could be used, as far 
 // The setting that turns verbs off on this host, "NCCL_IB_DISABLE=1"; "": none does.
 std::string verbs_off(const Snapshot& snapshot);
 
+// More than nine tenths of a limit are used; false where either is not known.
+bool is_nearly_full(std::optional<int64_t> used, std::optional<int64_t> limit);
+
 std::vector<const PciDevice*> gpus(const Snapshot& snapshot);
 bool is_nvidia(const PciDevice* device);
 

@@ -9,11 +9,6 @@ namespace ringwood::tools::doctor {
 namespace {
 
 constexpr int kStrictOvercommit = 2;
-constexpr double kNearly = 0.9;  // of a limit
-
-bool is_near(std::optional<int64_t> used, std::optional<int64_t> limit) {
-  return used && limit && static_cast<double>(*used) > kNearly * static_cast<double>(*limit);
-}
 
 double gib(int64_t bytes) { return static_cast<double>(bytes) / (int64_t{1} << 30); }
 
@@ -55,7 +50,7 @@ void look_overcommit(const Snapshot& snapshot, Sink& sink) {
 void look_memory(const Snapshot& snapshot, Sink& sink) {
   const GroupLimits& group = snapshot.process.group;
   std::vector<std::string> seen;
-  if (is_near(group.memory_used, group.memory)) {
+  if (is_nearly_full(group.memory_used, group.memory)) {
     std::string used =
         fmt::format("{:.4g} of {:.4g} GiB used", gib(*group.memory_used), gib(*group.memory));
     if (group.memory_shared.value_or(0) > 0)
@@ -74,7 +69,7 @@ void look_memory(const Snapshot& snapshot, Sink& sink) {
 void look_threads(const Snapshot& snapshot, Sink& sink) {
   const GroupLimits& group = snapshot.process.group;
   std::vector<std::string> seen;
-  if (is_near(group.threads_used, group.threads))
+  if (is_nearly_full(group.threads_used, group.threads))
     seen.push_back(fmt::format("{} of {} processes and threads are in use", *group.threads_used,
                                *group.threads));
   if (const int64_t times = group.threads_refused.value_or(0); times > 0)

@@ -18,7 +18,6 @@ constexpr int64_t kMinLocked = 256 * kMiB;
 constexpr int64_t kMinShared = 256 * kMiB;
 // Below the first one a large job's connections are counted; below the second any job is short.
 constexpr int64_t kMinFiles = 4096, kFewFiles = 256;
-constexpr double kFull = 0.9;
 
 std::string show_bytes(int64_t bytes) {
   if (bytes < 0) return "unlimited";
@@ -85,20 +84,15 @@ void look_files(const Snapshot& snapshot, Sink& sink) {
       {"ulimit -n 65536"});
 }
 
-bool is_full(std::optional<int64_t> used, std::optional<int64_t> most) {
-  return used && most && *most > 0 &&
-         static_cast<double>(*used) > kFull * static_cast<double>(*most);
-}
-
 void look_open_files(const Snapshot& snapshot, Sink& sink) {
   const ProcessState& process = snapshot.process;
   const SystemState& system = snapshot.system;
-  if (is_full(process.files_open, process.files_soft))
+  if (is_nearly_full(process.files_open, process.files_soft))
     sink.add(snapshot.host,
              fmt::format("process {} has {} of at most {} files open", process.pid,
                          *process.files_open, *process.files_soft),
              {fmt::format("prlimit --pid {} --nofile=65536", process.pid)});
-  if (is_full(system.files_open, system.files_max))
+  if (is_nearly_full(system.files_open, system.files_max))
     sink.add(snapshot.host,
              fmt::format("all processes have {} of at most {} files open", *system.files_open,
                          *system.files_max),
