@@ -142,7 +142,7 @@ SimulateOptions parse(const RawArguments& typed) {
 ScalePoint simulate_point(const RawArguments& typed, const Progress& progress) {
   ScalePoint point{parse(typed), {}};
   point.rows = rows_of(point.options);
-  for (SimulatedRow& row : point.rows) simulate(point.options, row, progress);
+  simulate(point.options, point.rows, progress);
   return point;
 }
 
@@ -336,6 +336,8 @@ void add_simulate_command(CLI::App& app) {
       ->check(whole(1, 4096));
   add("-a,--algorithm", options.algorithm, "ALGORITHM|all",
       "only this one, or each (sensible ones)");
+  command->add_flag("--all", options.every_message,
+                    "simulate every row, however many messages it has (some are estimated)");
   add("--segments", options.segments, "N", "that messages are cut into (those of the choice)")
       ->check(whole(1, 256));
   add_type_and_op(*command, typed->words.type, typed->words.op);
@@ -354,6 +356,8 @@ void add_simulate_command(CLI::App& app) {
   add_help(
       *command,
       {{"ringwood simulate all_reduce 64M --hosts 128 --ranks-per-host 8", "the sensible rows"},
+       {"ringwood simulate all_reduce 64M --hosts 128 --ranks-per-host 8 --all",
+        "none of them estimated"},
        {"ringwood simulate all_reduce 64M --hosts 16 --ranks-per-host 8 --rails 2 --slow "
         "host7/rail1=0.5 --late rank3=5ms",
         "with a slow port and a late rank"},

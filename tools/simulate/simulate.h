@@ -1,6 +1,7 @@
 // `ringwood simulate`: what each algorithm would take on a large, possibly faulty, group of hosts.
-// Every rank's messages are simulated on the links of a network (collectives/simulate). Starts
-// nothing; measures this host's parameters where they are not yet known.
+// Every rank's messages are simulated on the links of a network (tools/simulation), or, of rows
+// with many, the choice's prediction is taken where it knows the network. Starts nothing; measures
+// this host's parameters where they are not yet known.
 #pragma once
 
 #include <string>
@@ -26,6 +27,7 @@ struct SimulateOptions {
   int seeds = 1;                         // from shape.seed on
   std::string algorithm;                 // "": the sensible ones; "all": each
   int segments = 0;                      // 0: those of the choice
+  bool every_message = false;            // no row is predicted by the choice instead
   bool json = false;
   bool progress = false;  // also where stderr is not a terminal
   std::string trace;      // file; "": none

@@ -74,7 +74,8 @@ void add_sizes(HtmlReport& report, const SimulateOptions& options,
         with_call(options, options.query.collective, options.query.type, bytes);
     std::vector<SimulatedRow> rows = rows_of(one);
     if (rows.empty()) continue;
-    simulate(one, rows.front(), progress);
+    rows.resize(1);
+    simulate(one, rows, progress);
     if (!rows.front().why_not.empty()) continue;
     healthy.x.push_back(static_cast<double>(bytes));
     healthy.y.push_back(rows.front().healthy.seconds * 1e6);
@@ -136,7 +137,13 @@ void add_rows(HtmlReport& report, const ScalePoint& point) {
           cells.end(),
           {known ? print_time(row.outcome().seconds) : "-",
            known ? fmt::format("{:.2f}", row.outcome().seconds / row.healthy.seconds) : "-"});
-    cells.push_back(!known ? row.why_not : row.chosen ? "the choice" : "");
+    const char* const how = row.estimated  ? "estimated"
+                            : row.one_host ? "one host stands for all"
+                                           : "";
+    cells.push_back(!known        ? row.why_not
+                    : !row.chosen ? how
+                    : *how        ? fmt::format("the choice; {}", how)
+                                  : "the choice");
   }
   report.add_table(header, rows);
 }

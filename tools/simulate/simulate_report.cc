@@ -21,6 +21,11 @@ constexpr double kWorthwhile = 1.1;
 
 std::string micros(double seconds) { return fmt::format("{:.1f}", seconds * 1e6); }
 
+// With a mark where it is estimated, as `ringwood explain` has it.
+std::string micros_of(const SimulatedRow& row, double seconds) {
+  return (row.estimated ? "~" : "") + micros(seconds);
+}
+
 // The value below which this part of the ascending values is.
 double percentile(const std::vector<double>& values, double part) {
   const auto last = static_cast<double>(values.size() - 1);
@@ -46,7 +51,7 @@ std::string row_line(const SimulateOptions& options, const SimulatedRow& row) {
   if (!row.why_not.empty()) return line + "  " + row.why_not + "\n";
   const auto times = [&](double seconds) {
     const Bandwidth b = bandwidth_of(options, seconds);
-    return fmt::format(" {:>12} {:>8.2f} {:>8.2f}", micros(seconds), b.algorithm, b.bus);
+    return fmt::format(" {:>12} {:>8.2f} {:>8.2f}", micros_of(row, seconds), b.algorithm, b.bus);
   };
   line += times(row.healthy.seconds);
   if (row.faulty)
@@ -60,20 +65,29 @@ std::string row_line(const SimulateOptions& options, const SimulatedRow& row) {
 
 // What is less exact than the rest.
 std::string accuracy(const SimulateOptions& options, const std::vector<SimulatedRow>& rows) {
-  std::vector<std::string> names;
-  for (const SimulatedRow& row : rows)
-    if (row.one_host) names.push_back(row.algorithm);
-  if (names.empty()) return "";
-  return fmt::format("# {}: one host, simulated, stands for all{}\n", fmt::join(names, ", "),
-                     options.faults.any() || options.shape.uplinks > 0
-                         ? "; what faults and uplinks add is carried from host to host, to about "
-                           "10 %, up to 45 % off where a link has several consecutive messages"
-                         : "");
+  std::vector<std::string> of_one_host, estimated;
+  for (const SimulatedRow& row : rows) {
+    if (row.one_host) of_one_host.push_back(row.algorithm);
+    if (row.estimated) estimated.push_back(row.algorithm);
+  }
+  std::string text;
+  if (!of_one_host.empty())
+    text +=
+        fmt::format("# {}: one host, simulated, stands for all{}\n", fmt::join(of_one_host, ", "),
+                    options.faults.any() || options.shape.uplinks > 0
+                        ? "; what faults and uplinks add is carried from host to host, to about "
+                          "10 %, up to 45 % off where a link has several consecutive messages"
+                        : "");
+  if (!estimated.empty())
+    text += fmt::format("# {}: estimated, as ringwood explain does (~); --all simulates them\n",
+                        fmt::join(estimated, ", "));
+  return text;
 }
 
 std::string details(const SimulateOptions& options, const SimulatedRow& row) {
   const Network network(options.machine, options.query.n, options.shape, options.faults);
   const Outcome& outcome = row.outcome();
+  if (outcome.finish.empty()) return "";  // a prediction of the choice
   std::string text = fmt::format("# slowest ranks of {}:", row.algorithm);
   for (const int rank : slowest_ranks(outcome))
     text += fmt::format(" rank{} {} us,", rank, micros(outcome.finish[rank]));
@@ -100,9 +114,13 @@ Json details_json(const SimulateOptions& options, const SimulatedRow& row) {
 }
 
 Json row_json(const SimulateOptions& options, const SimulatedRow& row) {
-  Json json = {
-      {"algorithm", row.algorithm}, {"segments", row.segments},         {"chosen", row.chosen},
-      {"messages", row.messages},   {"one_host_for_all", row.one_host}, {"why_not", row.why_not}};
+  Json json = {{"algorithm", row.algorithm},
+               {"segments", row.segments},
+               {"chosen", row.chosen},
+               {"messages", row.messages},
+               {"one_host_for_all", row.one_host},
+               {"estimated", row.estimated},
+               {"why_not", row.why_not}};
   if (!row.why_not.empty()) return json;
   const auto add = [&](const std::string& suffix, double seconds) {
     const Bandwidth b = bandwidth_of(options, seconds);

@@ -11,6 +11,7 @@
 #include "collectives/algorithms/algorithms.h"
 #include "collectives/kernels/types.h"
 #include "collectives/plan/wire_schedule.h"
+#include "collectives/tuner/choice/row_profiles.h"
 #include "collectives/tuner/cost/cost_model.h"
 #include "transports/base/options.h"
 
@@ -22,16 +23,19 @@ constexpr double kSensible = 4;
 constexpr size_t kMaxSensible = 6;
 // Of more messages those of one host stand for all, where all hosts do the same.
 constexpr double kManyMessages = 2e6;
+// So many are simulated for a table that is to be there at once: one or two seconds. To bind a rank
+// costs as much as some of them.
+constexpr double kFewMessages = 3e5, kMessagesOfRank = 100;
 constexpr size_t kMaxTracedRanks = 32, kMaxIntervals = 100'000;
 
 // One row among the group's ranks: its schedules, bound once and simulated on several networks; all
 // messages, or those of one host.
 class Simulated {
  public:
-  Simulated(const SimulateOptions& options, const SimulatedRow& row, const Progress& progress)
+  Simulated(const SimulateOptions& options, const SimulatedRow& row, SimulationWork& work)
       : options_(options),
         name_(row.algorithm),
-        progress_(progress),
+        work_(work),
         row_(*find_algorithm(options.query.collective, row.algorithm)),
         machine_(options.machine) {
     // A slow host slows down its own ports, and those of others by what they wait for.
@@ -55,12 +59,16 @@ class Simulated {
 
   // Of all ranks, from those of a few.
   double messages() const {
+    // All segments have about as many, and those of many blocks do not fit into memory.
+    const int stands_for = many_steps() ? request_.segments : 1;
+    const int bound = request_.segments / stands_for;
     const auto sends = [&](int rank) {
-      const auto plans =
-          plans_of({request_.build(rank)}, request_.segments, request_.load, machine_);
-      return static_cast<double>(std::count_if(
-          plans[0].steps.begin(), plans[0].steps.end(),
-          [](const BoundStep& step) { return step.kind == StepKind::send && step.bytes > 0; }));
+      const auto plans = plans_of({request_.build(rank)}, bound, request_.load, machine_);
+      return stands_for *
+             static_cast<double>(std::count_if(
+                 plans[0].steps.begin(), plans[0].steps.end(), [](const BoundStep& step) {
+                   return step.kind == StepKind::send && step.bytes > 0;
+                 }));
     };
     const int n = request_.n;
     if (n == 1) return 0;
@@ -69,41 +77,55 @@ class Simulated {
     return sends(root) + (n - 1) * std::max({after(1), after(n / 2), after(n - 1)});
   }
 
+  // Then what one host sends and what it receives do not meet, where it stands for all.
+  bool has_empty_chunks() const {
+    const TrafficRequest& r = request_;
+    if (!cut_from_one_buffer(r.load.collective)) return r.load.bytes == 0;
+    return r.load.bytes / r.load.element <
+           static_cast<size_t>(row_.build(where(0)).chunks) * static_cast<size_t>(r.segments);
+  }
+
   // To bind them takes minutes, also where messages of many blocks are few.
   bool many_steps() const {
     constexpr double kManySteps = 1e7;
     return static_cast<double>(row_.build(where(0)).steps.size()) * options_.query.n > kManySteps;
   }
 
-  // False where hosts do not do the same.
-  bool bind_host() {
+  // False where hosts do not do the same. `messages`: of one host.
+  bool bind_host(double messages) {
     const Network network(machine_, request_.n, options_.shape, {});
-    progress_(fmt::format("{}: the messages of one host", name_));
+    work_.begin(messages);
+    work_.show(fmt::format("{}: the messages of one host", name_), 0);
     host_ = bind_host_traffic(request_, machine_, network);
     if (!host_) return false;
+    work_.begin(messages);
     host_run_ = run_host(*host_, machine_, [this](double part) {
-      progress_(fmt::format("{}, one host: {:.0f} % of the steps", name_, part * 100));
+      work_.show(fmt::format("{}, one host: {:.0f} % of the steps", name_, part * 100), part);
     });
     return true;
   }
 
-  void bind() {
+  void bind(double messages) {
     const Network network(machine_, request_.n, options_.shape, {});
+    work_.begin(messages);
     traffic_ = bind_traffic(request_, machine_, network, [this](int rank) {
-      progress_(fmt::format("{}: {} of {} ranks are bound", name_, rank, request_.n));
+      work_.show(fmt::format("{}: {} of {} ranks are bound", name_, rank, request_.n),
+                 static_cast<double>(rank) / request_.n);
     });
   }
   const Traffic& traffic() const { return traffic_; }
 
-  Outcome run(Faults faults, uint64_t seed, const std::string& what,
+  // `messages`: the work that this is.
+  Outcome run(Faults faults, uint64_t seed, const std::string& what, double messages,
               std::span<const int> traced = {}) const {
     faults.ports.insert(faults.ports.end(), slow_hosts_.begin(), slow_hosts_.end());
     NetworkShape shape = options_.shape;
     shape.seed = seed;
     const Network network(machine_, request_.n, shape, faults);
     const auto progress = [&](double part) {
-      progress_(fmt::format("{}{}: {:.0f} % of the steps", name_, what, part * 100));
+      work_.show(fmt::format("{}{}: {:.0f} % of the steps", name_, what, part * 100), part);
     };
+    work_.begin(messages);
     if (host_) return run_waves(*host_, host_run_, network, {&faults, progress});
     EventsRequest events;
     events.faults = &faults;
@@ -132,7 +154,7 @@ class Simulated {
 
   const SimulateOptions& options_;
   const std::string name_;
-  const Progress& progress_;
+  SimulationWork& work_;
   const AlgorithmRow& row_;
   MachineModel machine_;  // without the hosts that are not like the others
   std::vector<PortFault> slow_hosts_;
@@ -141,6 +163,105 @@ class Simulated {
   std::optional<HostTraffic> host_;
   HostRun host_run_;  // with host_
 };
+
+// The work of carrying out what one host does on all of them, with faults, for each message.
+constexpr double kWave = 0.02;
+
+// How a row's time is found: by all messages; by those of one host, or, where hosts do not do the
+// same, by all of them or as the choice predicts it; or as that predicts it.
+enum class Way : uint8_t { whole, one_host, one_host_or_predicted, predicted };
+
+// Whether nothing is simulated that the choice's model does not know, and a table is wanted that is
+// there at once.
+bool choice_knows(const SimulateOptions& o) {
+  const NetworkShape& shape = o.shape;
+  const bool table = o.algorithm.empty() || o.algorithm == "all";
+  return table && !o.every_message && !o.faults.any() && o.seeds == 1 && o.trace.empty() &&
+         shape.leaf == 0 && shape.pair <= 0 && shape.island == 0;
+}
+
+double of_one_host(const SimulateOptions& options, const SimulatedRow& row) {
+  return row.messages / options.hosts;
+}
+
+// Sets how many messages the row has. `left`: of those that are simulated at once; null: all are.
+Way way_of(const SimulateOptions& options, SimulatedRow& row, SimulationWork& work, double* left) {
+  const Simulated simulated(options, row, work);
+  row.messages = simulated.messages();
+  if (!left) {
+    const bool many = row.messages > kManyMessages || simulated.many_steps();
+    // Links of pairs of hosts are not among those that waves.h knows.
+    const bool pairs = options.shape.pair > 0 || !options.faults.links.empty();
+    return many && !pairs ? Way::one_host : Way::whole;
+  }
+  const auto fits = [&](double messages, int ranks) {
+    const double work = messages + kMessagesOfRank * ranks;
+    if (work > *left) return false;
+    *left -= work;
+    return true;
+  };
+  if (!simulated.many_steps() && fits(row.messages, options.query.n)) return Way::whole;
+  if (options.hosts > 1 && !simulated.has_empty_chunks() &&
+      fits(of_one_host(options, row), options.ranks_per_host))
+    return Way::one_host_or_predicted;
+  return Way::predicted;
+}
+
+double work_of(const SimulateOptions& options, const SimulatedRow& row, Way way) {
+  const int faulty = options.faults.any() + options.seeds - 1;
+  switch (way) {
+    case Way::whole: return row.messages * (2 + faulty);
+    case Way::one_host:
+    case Way::one_host_or_predicted:
+      return 2 * of_one_host(options, row) + kWave * row.messages * faulty;
+    case Way::predicted: break;
+  }
+  return 0;
+}
+
+void take_prediction(const SimulateOptions& options, SimulatedRow& row, RowProfiles& profiles) {
+  ModelQuery query = options.query;
+  query.machine = &options.machine;
+  const TuningChoice choice{row.algorithm, row.segments, row.wire};
+  const Candidate c = predict_choice(query, Options{}, choice, profiles);
+  row.one_host = c.simulated;
+  row.estimated = !c.simulated;
+  row.healthy.seconds = c.seconds;
+  row.by_seed = {c.seconds};
+}
+
+// Returns false if the row's time is to be predicted.
+bool simulate(const SimulateOptions& options, SimulatedRow& row, Way way, SimulationWork& work) {
+  if (way == Way::predicted) return false;
+  Simulated simulated(options, row, work);
+  row.one_host = way != Way::whole && simulated.bind_host(of_one_host(options, row));
+  if (!row.one_host && way == Way::one_host_or_predicted) return false;
+  if (!row.one_host && row.messages > static_cast<double>(kMaxMessages)) {
+    row.why_not = fmt::format(
+        "{:.0f} million messages are more than the {} million that are simulated where hosts do "
+        "not all do the same; the choice estimates {:.1f} us without faults",
+        row.messages / 1e6, kMaxMessages / 1'000'000, row.estimate * 1e6);
+    return true;
+  }
+  const double part = row.one_host ? kWave : 1;
+  if (!row.one_host) {
+    simulated.bind(row.messages);
+    row.messages = static_cast<double>(simulated.traffic().messages.size());
+  }
+  const uint64_t seed = options.shape.seed;
+  row.healthy = simulated.run({}, seed, "", row.one_host ? 0 : row.messages);
+  const double each = part * row.messages;
+  if (options.faults.any())
+    row.faulty = simulated.run(options.faults, seed, ", with the faults", each);
+  row.by_seed.push_back(row.outcome().seconds);
+  for (int i = 1; i < options.seeds; ++i)
+    row.by_seed.push_back(simulated
+                              .run(options.faults, seed + static_cast<uint64_t>(i),
+                                   fmt::format(", seed {} of {}", i + 1, options.seeds), each)
+                              .seconds);
+  std::sort(row.by_seed.begin(), row.by_seed.end());
+  return true;
+}
 
 std::vector<int> traced_ranks(const Outcome& outcome) {
   std::vector<int> ranks(outcome.finish.size());
@@ -185,7 +306,12 @@ std::vector<SimulatedRow> rows_of(const SimulateOptions& options) {
     SimulatedRow& row = best[c.algorithm];
     const bool better =
         row.algorithm.empty() || c.chosen || (!row.chosen && c.seconds < row.estimate);
-    if (better) row = {c.algorithm, c.segments, c.chosen, c.seconds, 0, "", false, {}, {}, {}};
+    if (!better) continue;
+    row = {};
+    row.algorithm = c.algorithm;
+    row.segments = c.segments;
+    row.chosen = c.chosen;
+    row.estimate = c.seconds;
   }
   std::vector<SimulatedRow> rows;
   for (auto& [name, row] : best)
@@ -202,33 +328,25 @@ std::vector<SimulatedRow> rows_of(const SimulateOptions& options) {
 }
 
 void simulate(const SimulateOptions& options, SimulatedRow& row, const Progress& progress) {
-  Simulated simulated(options, row, progress);
-  row.messages = simulated.messages();
-  const bool many = row.messages > kManyMessages || simulated.many_steps();
-  // Links of pairs of hosts are not among those that waves.h knows.
-  const bool pairs = options.shape.pair > 0 || !options.faults.links.empty();
-  row.one_host = many && !pairs && simulated.bind_host();
-  if (!row.one_host && row.messages > static_cast<double>(kMaxMessages)) {
-    row.why_not = fmt::format(
-        "{:.0f} million messages are more than the {} million that are simulated where hosts do "
-        "not all do the same; the choice estimates {:.1f} us without faults",
-        row.messages / 1e6, kMaxMessages / 1'000'000, row.estimate * 1e6);
-    return;
+  SimulationWork work(progress);
+  const Way way = way_of(options, row, work, nullptr);
+  work.expect(work_of(options, row, way));
+  simulate(options, row, way, work);
+}
+
+void simulate(const SimulateOptions& options, std::vector<SimulatedRow>& rows,
+              const Progress& progress) {
+  SimulationWork work(progress);
+  const bool quick = choice_knows(options);
+  double left = kFewMessages;
+  std::vector<Way> ways;
+  for (SimulatedRow& row : rows) {
+    ways.push_back(way_of(options, row, work, quick ? &left : nullptr));
+    work.expect(work_of(options, row, ways.back()));
   }
-  if (!row.one_host) {
-    simulated.bind();
-    row.messages = static_cast<double>(simulated.traffic().messages.size());
-  }
-  const uint64_t seed = options.shape.seed;
-  row.healthy = simulated.run({}, seed, "");
-  if (options.faults.any()) row.faulty = simulated.run(options.faults, seed, ", with the faults");
-  row.by_seed.push_back(row.outcome().seconds);
-  for (int i = 1; i < options.seeds; ++i)
-    row.by_seed.push_back(simulated
-                              .run(options.faults, seed + static_cast<uint64_t>(i),
-                                   fmt::format(", seed {} of {}", i + 1, options.seeds))
-                              .seconds);
-  std::sort(row.by_seed.begin(), row.by_seed.end());
+  RowProfiles profiles(options.machine, options.query.n);
+  for (size_t i = 0; i < rows.size(); ++i)
+    if (!simulate(options, rows[i], ways[i], work)) take_prediction(options, rows[i], profiles);
 }
 
 Trace trace(const SimulateOptions& options, const SimulatedRow& row, const Progress& progress) {
@@ -237,10 +355,12 @@ Trace trace(const SimulateOptions& options, const SimulatedRow& row, const Progr
                 fmt::format("--trace: {} has {:.0f} million messages; take fewer hosts, or another "
                             "row with -a",
                             row.algorithm, row.messages / 1e6));
-  Simulated simulated(options, row, progress);
-  simulated.bind();
-  Outcome outcome =
-      simulated.run(options.faults, options.shape.seed, ", traced", traced_ranks(row.outcome()));
+  SimulationWork work(progress);
+  work.expect(2 * row.messages);
+  Simulated simulated(options, row, work);
+  simulated.bind(row.messages);
+  Outcome outcome = simulated.run(options.faults, options.shape.seed, ", traced", row.messages,
+                                  traced_ranks(row.outcome()));
   return {row.algorithm, simulated.traffic(), std::move(outcome)};
 }
 

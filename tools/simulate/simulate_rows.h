@@ -1,13 +1,13 @@
 // Simulates rows of the table of algorithms for `ringwood simulate`.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "collectives/kernels/wire.h"
 #include "tools/simulate/simulate.h"
+#include "tools/simulate/simulate_work.h"
 #include "tools/simulation/waves.h"
 
 namespace ringwood::tools {
@@ -15,21 +15,19 @@ namespace ringwood::tools {
 struct SimulatedRow {
   std::string algorithm;
   int segments = 1;
-  bool chosen = false;    // what a communicator takes, which knows nothing of faults
-  double estimate = 0;    // seconds, by the choice
-  double messages = 0;    // of all ranks
-  std::string why_not;    // why it is not simulated; the rest is not set then
-  bool one_host = false;  // its messages stand for those of all (waves.h)
-  Outcome healthy;        // without the faults
+  bool chosen = false;     // what a communicator takes, which knows nothing of faults
+  double estimate = 0;     // seconds, by the choice
+  double messages = 0;     // of all ranks
+  std::string why_not;     // why it is not simulated; the rest is not set then
+  bool one_host = false;   // its messages stand for those of all: in waves.h, or in the choice
+  bool estimated = false;  // by the choice, from smaller groups or from bounds; else simulated
+  Outcome healthy;         // without the faults; of a prediction of the choice only its seconds
   std::optional<Outcome> faulty;
   std::vector<double> by_seed;          // seconds, ascending; with the faults where there are some
   WireFormat wire = WireFormat::exact;  // only of a replay
 
   const Outcome& outcome() const { return faulty ? *faulty : healthy; }
 };
-
-// Called with what is being done, now and then.
-using Progress = std::function<void(const std::string&)>;
 
 // The same of this collective among the same ranks, of so many bytes of the whole buffer, in blocks
 // of at least one element.
@@ -40,8 +38,16 @@ SimulateOptions with_call(SimulateOptions options, Collective collective, DataTy
 // is not in the table or does not accept the group.
 std::vector<SimulatedRow> rows_of(const SimulateOptions& options);
 
-// Sets what the row takes, or why it is not simulated.
+// Sets what the row takes, or why it is not simulated: by each of its messages, or, of more than 2
+// million, by those of one host.
 void simulate(const SimulateOptions& options, SimulatedRow& row, const Progress& progress);
+
+// The same for a table of rows, with the time that is left. Where the choice's model knows all that
+// the network has, and not all messages are wanted, some 300,000 messages are simulated in all, of
+// the first rows first; a row that has more left gets the messages of one host, if those fit, or
+// what the choice predicts.
+void simulate(const SimulateOptions& options, std::vector<SimulatedRow>& rows,
+              const Progress& progress);
 
 // The steps of some ranks of a row in time: the slowest ones and the first ones, with the faults.
 // Throws Error(invalid_argument) where one host's messages stand for all.

@@ -213,6 +213,18 @@ std::vector<Candidate> explain(const ModelQuery& q, const Options& options,
   return candidates;
 }
 
+Candidate predict_choice(const ModelQuery& q, const Options& options, const TuningChoice& choice,
+                         RowProfiles& profiles) {
+  CandidateQuery query = query_of(q, options, named(q, options, choice.algorithm), choice.segments);
+  query.bytes = weighed_bytes(q);
+  query.all = true;
+  for (Candidate& c : weigh_query(q, query, &profiles))
+    if (c.segments == choice.segments && c.wire == choice.wire) return std::move(c);
+  TuningChoice unknown = choice;
+  unknown.seconds = 0;
+  return candidate_of(unknown);
+}
+
 std::string why(const TuningChoice& choice) {
   switch (choice.by) {
     case ChosenBy::given: return "the call names it";

@@ -62,6 +62,10 @@ TuningChoice choose(const ModelQuery& query, const Options& options,
 std::vector<Candidate> explain(const ModelQuery& query, const Options& options,
                                const std::string& algorithm = "", int segments = 0,
                                RowProfiles* profiles = nullptr);
+// Of one row, of which this is the choice, what it takes with the query's own bytes, not with those
+// of their class. Without a prediction its time is infinite. Throws as choose() does.
+Candidate predict_choice(const ModelQuery& query, const Options& options,
+                         const TuningChoice& choice, RowProfiles& profiles);
 // A choice that is no candidate, as one; without a prediction its time is infinite.
 Candidate candidate_of(const TuningChoice& choice);
 // The candidate that is `choice` becomes the chosen one, for the reason `why`, and the one that was

@@ -1,0 +1,70 @@
+"""`ringwood simulate` of large groups: what is predicted in place of every message's simulation."""
+
+import pytest
+from ringwood_command import complaints, run
+from test_simulate import simulated
+
+LARGE = ["--hosts", "2048", "--ranks-per-host", "8", "--parameters", "default"]
+MIDDLE = ["--hosts", "128", "--ranks-per-host", "8", "--parameters", "default"]
+
+
+def by_name(report: dict) -> dict:
+    return {row["algorithm"]: row for row in report["rows"]}
+
+
+@pytest.mark.parametrize(
+    "call", [("all_reduce", "1G"), ("all_reduce", "8"), ("all_to_all", "64M"), ("broadcast", "1G")]
+)
+def test_one_host_or_the_choice_stands_for_2048(call):
+    report = simulated(*call, *LARGE)
+    assert report["ranks"] == 16384
+    for row in report["rows"]:
+        assert (row["one_host_for_all"], row["estimated"]) in [(True, False), (False, True)], row
+        assert row["why_not"] == "" and row["time_us"] > 0
+
+
+def test_the_table_says_what_is_estimated_and_how_to_simulate_it():
+    done = run("simulate", "all_reduce", "1G", *LARGE, "-a", "all")
+    assert (done.returncode, complaints(done)) == (0, "")
+    marked = [line.split()[1] for line in done.stdout.splitlines() if " ~" in line]
+    (said,) = [line for line in done.stdout.splitlines() if "estimated" in line]
+    names, _ = said.removeprefix("# ").split(": estimated, as ringwood explain does (~)")
+    assert set(names.split(", ")) == set(marked) and "--all simulates them" in said
+    assert "one host, simulated, stands for all" in done.stdout
+
+
+def test_all_simulates_every_message_and_finds_the_same():
+    """Rings of 1,024 ranks have more messages than are simulated at once."""
+    call = ["all_reduce", "64M", *MIDDLE]
+    quick, whole = by_name(simulated(*call)), by_name(simulated(*call, "--all"))
+    assert quick.keys() == whole.keys()
+    assert any(row["one_host_for_all"] for row in quick.values())
+    rings = [name for name in whole if whole[name]["messages"] > 2e6]
+    for name, row in whole.items():
+        assert row["one_host_for_all"] == (name in rings) and not row["estimated"]
+        if not quick[name]["estimated"]:
+            assert quick[name]["time_us"] == pytest.approx(row["time_us"], rel=0.05)
+
+
+def test_a_named_row_and_faults_are_simulated_message_by_message():
+    place = ["all_reduce", "8M", *MIDDLE]
+    (named,) = simulated(*place, "-a", "hierarchical")["rows"]
+    assert not named["one_host_for_all"] and not named["estimated"]
+    faulty = simulated(*place, "--late", "rank3=5ms", "-a", "hierarchical_leaders")
+    assert not any(row["estimated"] for row in faulty["rows"])
+
+
+@pytest.mark.parametrize(
+    "network",
+    [["--leaf", "8"], ["--island", "8"], ["--seeds", "2"], ["--late", "rank3=5ms"]],
+)
+def test_what_the_choice_does_not_know_is_simulated(network):
+    place = ["all_reduce", "1K", "--hosts", "256", "--ranks-per-host", "4"]
+    rows = simulated(*place, "--parameters", "default", *network)["rows"]
+    assert not any(row["estimated"] for row in rows)
+
+
+def test_progress_tells_the_time_that_is_left():
+    done = run("simulate", "all_reduce", "64M", *MIDDLE, "--all", "--progress")
+    assert done.returncode == 0
+    assert " left" in done.stderr and "% of all, about " in done.stderr
