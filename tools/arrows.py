@@ -46,6 +46,7 @@ LEVELS = (
     "collectives/kernels",
     "collectives/plan",
     "collectives/checker",
+    "collectives/tuner/busiest",
     "collectives/tuner/candidate",
     "collectives/tuner/tuner_plugin",
     "collectives/tuner/tuner",

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "collectives/kernels/wire_format.h"
+#include "collectives/tuner/busiest.h"
 
 namespace ringwood {
 
@@ -13,6 +14,7 @@ struct Candidate {
   WireFormat wire = WireFormat::exact;
   double seconds = 0;            // predicted, for private buffers; infinity: cannot be chosen
   double zero_copy_seconds = 0;  // the same where the ranks of a host share their buffers
+  Busiest busiest;               // with private buffers; of refused rows nothing
   // Otherwise `seconds` is an estimate, or, where `why_not` says so, a lower bound.
   bool simulated = false;
   bool chosen = false;

@@ -123,7 +123,7 @@ void add_rows(HtmlReport& report, const ScalePoint& point) {
   const bool faults = point.options.faults.any();
   std::vector<std::string> header{"algorithm", "segments", "messages", "time", "bus GB/s"};
   if (faults) header.insert(header.end(), {"with faults", "factor"});
-  header.emplace_back("remark");
+  header.insert(header.end(), {"limit", "remark"});
   std::vector<std::vector<std::string>> rows;
   for (const SimulatedRow& row : point.rows) {
     auto& cells = rows.emplace_back();
@@ -137,6 +137,7 @@ void add_rows(HtmlReport& report, const ScalePoint& point) {
           cells.end(),
           {known ? print_time(row.outcome().seconds) : "-",
            known ? fmt::format("{:.2f}", row.outcome().seconds / row.healthy.seconds) : "-"});
+    cells.emplace_back(known ? to_string(row.limit()) : "-");
     const char* const how = row.estimated  ? "estimated"
                             : row.one_host ? "one host stands for all"
                                            : "";

@@ -60,7 +60,7 @@ std::string row_line(const SimulateOptions& options, const SimulatedRow& row) {
   if (options.seeds > 1)
     for (const double part : {0.1, 0.5, 0.9})
       line += fmt::format(" {:>12}", micros(percentile(row.by_seed, part)));
-  return line + "\n";
+  return line + fmt::format("  {}\n", to_string(row.limit()));
 }
 
 // What is less exact than the rest.
@@ -122,14 +122,16 @@ Json row_json(const SimulateOptions& options, const SimulatedRow& row) {
                {"estimated", row.estimated},
                {"why_not", row.why_not}};
   if (!row.why_not.empty()) return json;
-  const auto add = [&](const std::string& suffix, double seconds) {
+  const auto add = [&](const std::string& suffix, const Outcome& outcome) {
+    const double seconds = outcome.seconds;
     const Bandwidth b = bandwidth_of(options, seconds);
     json["time_us" + suffix] = seconds * 1e6;
     json["algbw_gbs" + suffix] = b.algorithm;
     json["busbw_gbs" + suffix] = b.bus;
+    json["limit" + suffix] = to_string(outcome.busiest.limit(seconds));
   };
-  add("", row.healthy.seconds);
-  if (row.faulty) add("_with_faults", row.faulty->seconds);
+  add("", row.healthy);
+  if (row.faulty) add("_with_faults", *row.faulty);
   if (options.seeds > 1)
     for (const int part : {10, 50, 90})
       json[fmt::format("p{}_us", part)] = percentile(row.by_seed, part / 100.0) * 1e6;
@@ -220,6 +222,7 @@ std::string print_table(const SimulateOptions& options, const std::vector<Simula
                       times);
   if (options.faults.any()) text += times + fmt::format(" {:>6}", "factor");
   if (options.seeds > 1) text += fmt::format(" {:>12} {:>12} {:>12}", "p10", "p50", "p90");
+  text += "  limit";
   const std::string units = fmt::format(" {:>12} {:>8} {:>8}", "(us)", "(GB/s)", "(GB/s)");
   text += fmt::format("\n# {:>12} {:<22} {:>8} {:>11}{}", "(B)", "", "", "", units);
   if (options.faults.any()) text += units + fmt::format(" {:>6}", "");

@@ -80,6 +80,7 @@ class Simulated {
   // Then what one host sends and what it receives do not meet, where it stands for all.
   bool has_empty_chunks() const {
     const TrafficRequest& r = request_;
+    if (!moves_data(r.load.collective)) return false;
     if (!cut_from_one_buffer(r.load.collective)) return r.load.bytes == 0;
     return r.load.bytes / r.load.element <
            static_cast<size_t>(row_.build(where(0)).chunks) * static_cast<size_t>(r.segments);
@@ -219,14 +220,17 @@ double work_of(const SimulateOptions& options, const SimulatedRow& row, Way way)
   return 0;
 }
 
-void take_prediction(const SimulateOptions& options, SimulatedRow& row, RowProfiles& profiles) {
+void take_prediction(const SimulateOptions& options, SimulatedRow& row, RowProfiles& profiles,
+                     SimulationWork& work) {
   ModelQuery query = options.query;
   query.machine = &options.machine;
   const TuningChoice choice{row.algorithm, row.segments, row.wire};
   const Candidate c = predict_choice(query, Options{}, choice, profiles);
-  row.one_host = c.simulated;
-  row.estimated = !c.simulated;
+  // Where chunks would be empty, the choice has larger ones in their place.
+  row.one_host = c.simulated && !Simulated(options, row, work).has_empty_chunks();
+  row.estimated = !row.one_host;
   row.healthy.seconds = c.seconds;
+  row.healthy.busiest = c.busiest;
   row.by_seed = {c.seconds};
 }
 
@@ -346,7 +350,8 @@ void simulate(const SimulateOptions& options, std::vector<SimulatedRow>& rows,
   }
   RowProfiles profiles(options.machine, options.query.n);
   for (size_t i = 0; i < rows.size(); ++i)
-    if (!simulate(options, rows[i], ways[i], work)) take_prediction(options, rows[i], profiles);
+    if (!simulate(options, rows[i], ways[i], work))
+      take_prediction(options, rows[i], profiles, work);
 }
 
 Trace trace(const SimulateOptions& options, const SimulatedRow& row, const Progress& progress) {

@@ -21,12 +21,13 @@ struct SimulatedRow {
   std::string why_not;     // why it is not simulated; the rest is not set then
   bool one_host = false;   // its messages stand for those of all: in waves.h, or in the choice
   bool estimated = false;  // by the choice, from smaller groups or from bounds; else simulated
-  Outcome healthy;         // without the faults; of a prediction of the choice only its seconds
+  Outcome healthy;         // without the faults; of a prediction only `seconds` and `busiest`
   std::optional<Outcome> faulty;
   std::vector<double> by_seed;          // seconds, ascending; with the faults where there are some
   WireFormat wire = WireFormat::exact;  // only of a replay
 
   const Outcome& outcome() const { return faulty ? *faulty : healthy; }
+  Limit limit() const { return outcome().busiest.limit(outcome().seconds); }
 };
 
 // The same of this collective among the same ranks, of so many bytes of the whole buffer, in blocks

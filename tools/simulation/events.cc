@@ -53,6 +53,7 @@ class Events : private MessagePhases<Events> {
     }
     Outcome outcome = steps_.outcome(agreed_);
     outcome.links = queues_.busiest();
+    outcome.busiest = queues_.busiest_resource();
     outcome.seconds = std::max(outcome.seconds, queues_.busiest_port());
     return outcome;
   }

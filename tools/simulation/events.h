@@ -13,6 +13,7 @@
 #include <span>
 #include <vector>
 
+#include "collectives/tuner/busiest.h"
 #include "collectives/tuner/cost/cost.h"
 #include "collectives/tuner/machine/machine_model.h"
 #include "tools/simulation/faults.h"
@@ -32,6 +33,7 @@ struct Outcome {
                                    // late call
   std::vector<double> finish;      // by rank
   std::vector<LinkUse> links;      // the busiest first, kBusiestLinks at most
+  Busiest busiest;                 // of all resources, cores and memory included
   std::vector<Interval> timeline;  // in the order of their ends, if wanted
 };
 

@@ -172,6 +172,19 @@ void MachineQueues::record_leave(const LinkQueues::Left& left, double now) {
   }
 }
 
+Busiest MachineQueues::busiest_resource() const {
+  Busiest busiest;
+  const int32_t last = first_middle_ + 2 * network_.hosts();
+  for (int32_t link = first_thread_; link < last; ++link)
+    busiest.add(link < first_memory_   ? Limit::core
+                : link < first_middle_ ? Limit::memory
+                                       : Limit::uplink,
+                queues_.busy(link));
+  for (int32_t link = 0; link < network_.links(); ++link)
+    busiest.add(network_.kind(link), queues_.busy(link));
+  return busiest;
+}
+
 std::vector<LinkUse> MachineQueues::busiest() const {
   std::vector<LinkUse> links;
   for (int32_t link = 0; link < network_.links(); ++link)

@@ -31,6 +31,7 @@ class MachineQueues final {
   // Appends the jobs that end at next().
   void leave(std::vector<CostJob>& ended);
   std::vector<LinkUse> busiest() const;
+  Busiest busiest_resource() const;
   // As TokenBuckets::busiest().
   double busiest_port() const { return buckets_.busiest(); }
 

@@ -141,6 +141,13 @@ void Network::require_ways() const {
       }
 }
 
+Limit Network::kind(int32_t link) const {
+  if (pairs_.has(link)) return Limit::pair;
+  if (link >= first_island_) return Limit::island;
+  if (link >= first_uplink_) return Limit::uplink;
+  return link / shape_.rails % 2 == 0 ? Limit::port_out : Limit::port_in;
+}
+
 std::string Network::name(int32_t link) const {
   if (pairs_.has(link)) return pairs_.name(link);
   if (link >= first_island_)

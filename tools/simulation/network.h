@@ -28,6 +28,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/tuner/busiest.h"
 #include "collectives/tuner/machine/machine_model.h"
 #include "tools/simulation/faults.h"
 
@@ -93,6 +94,7 @@ class Network final {
   double rate(int32_t link) const { return rates_[link]; }
   // "host7/rail1 out", "leaf0/rail0 uplink 3 up"
   std::string name(int32_t link) const;
+  Limit kind(int32_t link) const;
   const NetworkShape& shape() const { return shape_; }
   int hosts() const { return hosts_; }
   int host_of(int rank) const { return host_[rank]; }

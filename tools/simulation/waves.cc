@@ -295,7 +295,11 @@ class Waves : private Course {
 
 Outcome run_waves(const HostTraffic& traffic, const HostRun& run, const Network& network,
                   const WavesRequest& request) {
-  return Waves(traffic, run, network, request).run();
+  Outcome outcome = Waves(traffic, run, network, request).run();
+  outcome.busiest = run.outcome.busiest;
+  if (!outcome.links.empty())
+    outcome.busiest.add(network.kind(outcome.links[0].link), outcome.links[0].busy);
+  return outcome;
 }
 
 }  // namespace ringwood

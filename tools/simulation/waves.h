@@ -21,6 +21,9 @@
 // rank up to 29 %. And of a slow rank what ends at the same time in the recording is spread in
 // time: `direct` and `pairwise` with blocks of 16 KiB are up to 45 % too high.
 //
+// What is busiest is what is so on host 0 without faults, or a link with them; a slow rank's thread
+// is not looked at.
+//
 // Pure: equal arguments give equal results, bit by bit.
 #pragma once
 

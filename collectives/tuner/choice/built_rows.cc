@@ -103,6 +103,10 @@ void RowBuilder::bound(BuiltRow& built) const {
     const Load load = load_of(query_, built, s, query_.bytes, built.one_round, false);
     built.models.push_back(model_of(s, 1, load));
     const CostBounds b = bounds_of(built.models.back(), s.placement->machine);
+    for (size_t i = 0; i < kLimits; ++i) {
+      built.bounds.busy[i] += s.weight * b.busy[i];
+      most.busy[i] = std::max(most.busy[i], b.busy[i]);
+    }
     for (double CostBounds::*value : kBounds) {
       built.bounds.*value += s.weight * b.*value;
       most.*value = std::max(most.*value, b.*value);
@@ -111,6 +115,8 @@ void RowBuilder::bound(BuiltRow& built) const {
   // In a larger group nothing has less to do, whatever two samples suggest.
   for (double CostBounds::*value : kBounds)
     built.bounds.*value = std::max(built.bounds.*value, most.*value);
+  for (size_t i = 0; i < kLimits; ++i)
+    built.bounds.busy[i] = std::max(built.bounds.busy[i], most.busy[i]);
 }
 
 // What rank 0 does, with the costs of messages between hosts where there are several.
@@ -127,6 +133,9 @@ CostBounds RowBuilder::counted(const RowProfile& profile) const {
   b.latencies = messages * latency;
   b.resource = b.posts + static_cast<double>(profile.chunks_moved) * chunk / rate;
   b.path = b.latencies + b.resource;
+  const Limit carrier = host_count(machine_) == 1 ? Limit::memory : Limit::port_out;
+  b.busy[static_cast<size_t>(Limit::core)] = b.posts;
+  b.busy[static_cast<size_t>(carrier)] = b.resource - b.posts;
   return b;
 }
 

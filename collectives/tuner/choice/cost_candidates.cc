@@ -170,6 +170,7 @@ class Contest {
     c.seconds = times.seconds;
     c.zero_copy_seconds = times.zero_copy_seconds;
     c.simulated = times.simulated && !times.extended;
+    c.busiest = built_[entries_[i].built].bounds.busiest(c.segments);
   }
 
   const char* why_slower(size_t i) const {

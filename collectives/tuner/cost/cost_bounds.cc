@@ -26,8 +26,12 @@ double alone(const CostModel& model, const CostMessage& m) {
       {m.bytes * m.out.core, m.bytes * m.in.core, waiting * m.network / port, waiting * m.middle});
 }
 
-// The busiest resource; and the part that posting takes of it, of a thread or of a host's cores.
-std::pair<double, double> busiest(const CostModel& model, const MachineModel& machine) {
+struct Busy {
+  BusyByLimit by_limit{};
+  double posts = 0;  // the part that posting takes of a thread, or of a host's cores
+};
+
+Busy busiest(const CostModel& model, const MachineModel& machine) {
   const auto host = [&](int rank) { return model.ranks[rank].host; };
   std::vector<double> thread(model.ranks.size(), model.agreeing);
   const auto sets = static_cast<size_t>(sharing_sets(machine, model.hosts));
@@ -69,7 +73,16 @@ std::pair<double, double> busiest(const CostModel& model, const MachineModel& ma
   const auto most = [](const auto&... kinds) {
     return std::max({*std::max_element(kinds.begin(), kinds.end())...});
   };
-  return {most(thread, cores, memory, out, in, middle_out, middle_in), most(posts, set_posts)};
+  Busy busy{{}, most(posts, set_posts)};
+  const auto set_busy = [&](Limit limit, double seconds) {
+    busy.by_limit[static_cast<size_t>(limit)] = seconds;
+  };
+  set_busy(Limit::core, most(thread, cores));
+  set_busy(Limit::memory, most(memory));
+  set_busy(Limit::port_out, most(out));
+  set_busy(Limit::port_in, most(in));
+  set_busy(Limit::uplink, most(middle_out, middle_in));
+  return busy;
 }
 
 // The longest path over all ranks' steps: within a rank by its graph, between ranks from a send to
@@ -160,8 +173,15 @@ class Path {
 
 CostBounds bounds_of(const CostModel& model, const MachineModel& machine) {
   const Path::Length path = Path(model).run();
-  const auto [resource, posts] = busiest(model, machine);
-  return {resource, path.whole, path.latencies, posts};
+  const auto [busy, posts] = busiest(model, machine);
+  return {*std::ranges::max_element(busy), path.whole, path.latencies, posts, busy};
+}
+
+Busiest CostBounds::busiest(int segments) const {
+  Busiest busiest;
+  busiest.add(busy);
+  busiest.add(Limit::core, busy[static_cast<size_t>(Limit::core)] + (segments - 1) * posts);
+  return busiest;
 }
 
 double CostBounds::estimate(int segments) const {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "collectives/plan/plan.h"
+#include "collectives/tuner/busiest.h"
 #include "collectives/tuner/cost/cost.h"
 #include "collectives/tuner/cost/cost_quotient.h"
 
@@ -80,7 +81,8 @@ CostModel model_of(std::vector<Plan> plans, const Load& load, const MachineModel
 // for each other; `latencies` is the length of that chain if bytes took no time.
 struct CostBounds {
   double resource = 0, path = 0, latencies = 0;
-  double posts = 0;  // part of `resource`: the cost of messages whatever their size
+  double posts = 0;    // part of `resource`: the cost of messages whatever their size
+  BusyByLimit busy{};  // the resources; the busiest is `resource`
   // Segments shorten the chain of waiting steps, but not the work of the resources.
   double lower(int segments = 1) const { return std::max({resource, latencies, path / segments}); }
   // Exact for a chain of whole messages, and for ranks that are busy all the time.
@@ -88,6 +90,8 @@ struct CostBounds {
   // For many segments, from the bounds of one: each has the path of its bytes, and follows the one
   // before as soon as the busiest resource allows. With one segment the same as estimate().
   double estimate(int segments) const;
+  // In so many segments: each has messages of its own.
+  Busiest busiest(int segments) const;
 };
 // Throws Error(invalid_argument) where steps wait for each other in a cycle.
 CostBounds bounds_of(const CostModel& model, const MachineModel& machine);

@@ -1,5 +1,7 @@
 """`ringwood simulate` of large groups: what is predicted in place of every message's simulation."""
 
+import re
+
 import pytest
 from ringwood_command import complaints, run
 from test_simulate import simulated
@@ -68,3 +70,58 @@ def test_progress_tells_the_time_that_is_left():
     done = run("simulate", "all_reduce", "64M", *MIDDLE, "--all", "--progress")
     assert done.returncode == 0
     assert " left" in done.stderr and "% of all, about " in done.stderr
+
+
+def parameters(tmp_path, **changes: float) -> list[str]:
+    """The defaults, but for those that are given."""
+    file = tmp_path / "parameters.txt"
+    place = ["--ranks", "2", "--parameters", "default", "--save", str(file)]
+    assert run("explain", "all_reduce", "8", *place).returncode == 0
+    text = file.read_text()
+    for name, value in changes.items():
+        text, times = re.subn(rf"\b{name}=\S+", f"{name}={value:.12g}", text)
+        assert times == 1, name
+    file.write_text(text)
+    return ["--parameters", str(file), "--cores", "8"]
+
+
+@pytest.mark.parametrize("hosts", ["16", "2048"])
+@pytest.mark.parametrize(
+    "size, interface, limits",
+    [("1G", 1e8, {"port out"}), ("1G", 1e18, {"memory", "core"}), ("8", 1e9, {"latency"})],
+)
+def test_each_row_is_limited_by_something(tmp_path, hosts, size, interface, limits):
+    place = ["--hosts", hosts, "--ranks-per-host", "8", *parameters(tmp_path, nic=interface)]
+    report = simulated("all_reduce", size, *place, "-a", "all")
+    row = by_name(report)["recursive_doubling" if size == "8" else "ring"]
+    assert row["limit"] in limits
+    assert all(one["limit"] for one in report["rows"])
+
+
+def test_the_limit_is_the_last_column():
+    place = ["all_reduce", "64M", "--hosts", "4", "--parameters", "default", "-a", "ring"]
+    done = run("simulate", *place)
+    (header,) = [line for line in done.stdout.splitlines() if line.startswith("#         size")]
+    (row,) = [line for line in done.stdout.splitlines() if " ring " in line and line[0] != "#"]
+    assert header.endswith("  limit") and row.endswith("  port out")
+
+
+@pytest.mark.parametrize(
+    "network, limit",
+    [
+        (["--slow-link", "host2-host3=0.25"], "link of a pair"),
+        (["--island", "8", "--island-rate", "10M"], "island"),
+        (["--slow", "host1/in=0.1"], "port in"),
+        (["--late", "rank1=10s"], "latency"),
+    ],
+)
+def test_faults_and_networks_are_limits(network, limit):
+    place = ["all_reduce", "64M", "--hosts", "4", "--ranks-per-host", "8", "-a", "ring"]
+    (row,) = simulated(*place, "--parameters", "default", *network)["rows"]
+    assert row.get("limit_with_faults", row["limit"]) == limit
+
+
+def test_uplinks_are_a_limit():
+    place = ["--hosts", "8", "--leaf", "4", "--uplinks", "1", "--parameters", "default"]
+    (row,) = simulated("all_to_all", "64M", *place, "-a", "pairwise")["rows"]
+    assert row["limit"] == "uplink"
