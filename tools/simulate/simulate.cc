@@ -18,6 +18,7 @@
 #include "tools/command/types_and_ops.h"
 #include "tools/perf/perf.h"
 #include "tools/prediction.h"
+#include "tools/simulate/simulate_choice.h"
 #include "tools/simulate/simulate_html.h"
 #include "tools/simulate/simulate_like.h"
 #include "tools/simulate/simulate_replay.h"
@@ -101,9 +102,9 @@ void set_faults(const RawArguments& typed, SimulateOptions& options) {
 
 // The parameters, for the hosts and leaves that were typed.
 void set_machine(const RawArguments& typed, SimulateOptions& options) {
-  MachineModel machine =
-      typed.cluster ? typed.cluster->machine
-                    : read_parameters_from(typed.parameters, Options::from_environment()).machine;
+  MachineModel machine = typed.cluster
+                             ? typed.cluster->machine
+                             : read_parameters_from(typed.parameters, options.knobs).machine;
   machine.hosts = std::move(options.machine.hosts);
   machine.nodes.clear();
   machine.net.leaves.clear();
@@ -126,6 +127,7 @@ void set_machine(const RawArguments& typed, SimulateOptions& options) {
 
 SimulateOptions parse(const RawArguments& typed) {
   SimulateOptions options = typed.options;
+  options.knobs = Options::from_environment();
   set_query(typed, options);
   set_network(typed, options);
   set_faults(typed, options);

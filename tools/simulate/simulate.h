@@ -27,6 +27,7 @@ struct SimulateOptions {
   int seeds = 1;                         // from shape.seed on
   std::string algorithm;                 // "": the sensible ones; "all": each
   int segments = 0;                      // 0: those of the choice
+  Options knobs;                         // of the communicator whose choice is marked
   bool every_message = false;            // no row is predicted by the choice instead
   bool json = false;
   bool progress = false;  // also where stderr is not a terminal

@@ -13,6 +13,7 @@
 #include "collectives/kernels/types.h"
 #include "tools/matrix/matrix_report.h"
 #include "tools/perf/perf_environment.h"
+#include "tools/simulate/simulate_choice.h"
 #include "tools/simulate/simulate_like.h"
 #include "tools/simulate/simulate_report.h"
 #include "transports/base/error.h"
@@ -48,10 +49,10 @@ void add_bars(HtmlReport& report, const ScalePoint& point,
                         print_time(one.time_us[i] / 1e6)});
   for (const SimulatedRow& row : point.rows) {
     if (!row.why_not.empty()) continue;
-    const std::string name = row.algorithm + (row.chosen ? ", the choice" : "");
+    const std::string name = row.name() + (row.chosen ? ", the choice" : "");
     bars.push_back({name, row.healthy.seconds * 1e6, print_time(row.healthy.seconds)});
     if (row.faulty)
-      bars.push_back({row.algorithm + ", with the faults", row.faulty->seconds * 1e6,
+      bars.push_back({row.name() + ", with the faults", row.faulty->seconds * 1e6,
                       print_time(row.faulty->seconds)});
   }
   report.add_bars(
@@ -101,9 +102,9 @@ void add_scale(HtmlReport& report, const std::vector<ScalePoint>& points) {
   for (const ScalePoint& point : points)
     for (const SimulatedRow& row : point.rows) {
       if (!row.why_not.empty()) continue;
-      auto line = std::ranges::find(times, row.algorithm, &PlotSeries::name);
+      auto line = std::ranges::find(times, row.name(), &PlotSeries::name);
       if (line == times.end()) {
-        times.push_back({row.algorithm, {}, {}, false, -1});
+        times.push_back({row.name(), {}, {}, false, -1});
         rates.push_back(times.back());
         line = std::prev(times.end());
       }
@@ -129,7 +130,7 @@ void add_rows(HtmlReport& report, const ScalePoint& point) {
     auto& cells = rows.emplace_back();
     const bool known = row.why_not.empty();
     cells = {
-        row.algorithm, fmt::to_string(row.segments), fmt::format("{:.0f}", row.messages),
+        row.name(), fmt::to_string(row.segments), fmt::format("{:.0f}", row.messages),
         known ? print_time(row.healthy.seconds) : "-",
         known ? fmt::format("{:.4g}", bandwidth_of(point.options, row.healthy.seconds).bus) : "-"};
     if (faults)
@@ -160,7 +161,7 @@ void add_links(HtmlReport& report, const ScalePoint& point) {
     const double part = use.busy / row->outcome().seconds * 100;
     bars.push_back({network.name(use.link), part, fmt::format("{:.0f} %", part)});
   }
-  report.add_bars(fmt::format("Busiest links of {}, part of its time", row->algorithm), bars);
+  report.add_bars(fmt::format("Busiest links of {}, part of its time", row->name()), bars);
 }
 
 void add_like(HtmlReport& report, const std::string& file) {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "collectives/algorithms/algorithms.h"
+#include "tools/simulate/simulate_choice.h"
 
 namespace ringwood::tools {
 namespace {
@@ -97,7 +98,7 @@ ReplayReport simulate_replay(const SimulateOptions& options, const RecordedRun& 
     simulate_kind(one, [&](const std::string& text) {
       progress(fmt::format("{} of {}: {}", kinds.size(), run.kinds.size(), text));
     });
-    report.algorithms.push_back(name_of(one.row.algorithm, one.row.wire));
+    report.algorithms.push_back(one.row.name());
     report.segments.push_back(one.row.segments);
     report.why_not.push_back(one.row.why_not);
   }

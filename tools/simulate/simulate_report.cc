@@ -47,7 +47,7 @@ std::vector<int> slowest_ranks(const Outcome& outcome) {
 
 std::string row_line(const SimulateOptions& options, const SimulatedRow& row) {
   std::string line = fmt::format("{} {:>12} {:<22} {:>8} {:>11.0f}", row.chosen ? '*' : ' ',
-                                 options.bytes, row.algorithm, row.segments, row.messages);
+                                 options.bytes, row.name(), row.segments, row.messages);
   if (!row.why_not.empty()) return line + "  " + row.why_not + "\n";
   const auto times = [&](double seconds) {
     const Bandwidth b = bandwidth_of(options, seconds);
@@ -67,8 +67,8 @@ std::string row_line(const SimulateOptions& options, const SimulatedRow& row) {
 std::string accuracy(const SimulateOptions& options, const std::vector<SimulatedRow>& rows) {
   std::vector<std::string> of_one_host, estimated;
   for (const SimulatedRow& row : rows) {
-    if (row.one_host) of_one_host.push_back(row.algorithm);
-    if (row.estimated) estimated.push_back(row.algorithm);
+    if (row.one_host) of_one_host.push_back(row.name());
+    if (row.estimated) estimated.push_back(row.name());
   }
   std::string text;
   if (!of_one_host.empty())
@@ -88,7 +88,7 @@ std::string details(const SimulateOptions& options, const SimulatedRow& row) {
   const Network network(options.machine, options.query.n, options.shape, options.faults);
   const Outcome& outcome = row.outcome();
   if (outcome.finish.empty()) return "";  // a prediction of the choice
-  std::string text = fmt::format("# slowest ranks of {}:", row.algorithm);
+  std::string text = fmt::format("# slowest ranks of {}:", row.name());
   for (const int rank : slowest_ranks(outcome))
     text += fmt::format(" rank{} {} us,", rank, micros(outcome.finish[rank]));
   text.back() = '\n';
@@ -110,17 +110,14 @@ Json details_json(const SimulateOptions& options, const SimulatedRow& row) {
     links.push_back({{"link", network.name(use.link)},
                      {"busy_us", use.busy * 1e6},
                      {"busy_part", use.busy / outcome.seconds}});
-  return {{"algorithm", row.algorithm}, {"slowest_ranks", ranks}, {"busiest_links", links}};
+  return {{"algorithm", row.name()}, {"slowest_ranks", ranks}, {"busiest_links", links}};
 }
 
 Json row_json(const SimulateOptions& options, const SimulatedRow& row) {
-  Json json = {{"algorithm", row.algorithm},
-               {"segments", row.segments},
-               {"chosen", row.chosen},
-               {"messages", row.messages},
-               {"one_host_for_all", row.one_host},
-               {"estimated", row.estimated},
-               {"why_not", row.why_not}};
+  Json json = {{"algorithm", row.algorithm}, {"wire", to_string(row.wire)},
+               {"segments", row.segments},   {"chosen", row.chosen},
+               {"messages", row.messages},   {"one_host_for_all", row.one_host},
+               {"estimated", row.estimated}, {"why_not", row.why_not}};
   if (!row.why_not.empty()) return json;
   const auto add = [&](const std::string& suffix, const Outcome& outcome) {
     const double seconds = outcome.seconds;
@@ -145,12 +142,12 @@ std::string advice(const SimulateOptions& options, const std::vector<SimulatedRo
   if (!best) return "nothing was simulated";
   const SimulatedRow& now = *taken_of(rows);
   const auto versus = [](const SimulatedRow& other, double seconds, double now_seconds) {
-    return fmt::format("{} takes {} us, {:.2f} times less", other.algorithm, micros(seconds),
+    return fmt::format("{} takes {} us, {:.2f} times less", other.name(), micros(seconds),
                        now_seconds / seconds);
   };
   if (!options.faults.any()) {
     const double mine = now.healthy.seconds, least = best->healthy.seconds;
-    const std::string said = fmt::format("{} takes {} us", now.algorithm, micros(mine));
+    const std::string said = fmt::format("{} takes {} us", now.name(), micros(mine));
     if (mine < least * kWorthwhile)
       return fmt::format("{}; no other row is {:.0f} % faster", said, (kWorthwhile - 1) * 100);
     return fmt::format("{}; switch to another row: {}", said, versus(*best, least, mine));
@@ -159,7 +156,7 @@ std::string advice(const SimulateOptions& options, const std::vector<SimulatedRo
   const double before = now.healthy.seconds, after = now.faulty->seconds;
   const double least = other.faulty->seconds;
   std::string said = fmt::format("the faults cost {} a factor of {:.2f} ({} us instead of {})",
-                                 now.algorithm, after / before, micros(after), micros(before));
+                                 now.name(), after / before, micros(after), micros(before));
   if (after < least * kWorthwhile)
     return said + fmt::format("; no other row is {:.0f} % faster", (kWorthwhile - 1) * 100);
   return said + "; switch to another row: " + versus(other, least, after);
@@ -249,7 +246,7 @@ std::string print_json(const SimulateOptions& options, const std::vector<Simulat
   for (const SimulatedRow& row : rows) json["rows"].push_back(row_json(options, row));
   const auto name = [&](bool with_faults) {
     const SimulatedRow* const best = best_of(rows, with_faults);
-    return best ? Json(best->algorithm) : Json(nullptr);
+    return best ? Json(best->name()) : Json(nullptr);
   };
   json["best"] = name(false);
   if (options.faults.any()) json["best_with_faults"] = name(true);

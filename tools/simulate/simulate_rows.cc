@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <numeric>
 #include <set>
 
@@ -18,9 +17,6 @@
 namespace ringwood::tools {
 namespace {
 
-// Sensible rows: estimated to take at most this many times the best one, and so many of them.
-constexpr double kSensible = 4;
-constexpr size_t kMaxSensible = 6;
 // Of more messages those of one host stand for all, where all hosts do the same.
 constexpr double kManyMessages = 2e6;
 // So many are simulated for a table that is to be there at once: one or two seconds. To bind a rank
@@ -34,7 +30,7 @@ class Simulated {
  public:
   Simulated(const SimulateOptions& options, const SimulatedRow& row, SimulationWork& work)
       : options_(options),
-        name_(row.algorithm),
+        name_(row.name()),
         work_(work),
         row_(*find_algorithm(options.query.collective, row.algorithm)),
         machine_(options.machine) {
@@ -225,7 +221,7 @@ void take_prediction(const SimulateOptions& options, SimulatedRow& row, RowProfi
   ModelQuery query = options.query;
   query.machine = &options.machine;
   const TuningChoice choice{row.algorithm, row.segments, row.wire};
-  const Candidate c = predict_choice(query, Options{}, choice, profiles);
+  const Candidate c = predict_choice(query, options.knobs, choice, profiles);
   // Where chunks would be empty, the choice has larger ones in their place.
   row.one_host = c.simulated && !Simulated(options, row, work).has_empty_chunks();
   row.estimated = !row.one_host;
@@ -297,40 +293,6 @@ SimulateOptions with_call(SimulateOptions options, Collective collective, DataTy
   return options;
 }
 
-std::vector<SimulatedRow> rows_of(const SimulateOptions& options) {
-  const bool named = !options.algorithm.empty() && options.algorithm != "all";
-  ModelQuery query = options.query;
-  query.machine = &options.machine;
-  if (named) choose(query, Options{}, options.algorithm);  // refuses what cannot be
-  std::map<std::string, SimulatedRow> best;  // of each row: the segments that take least
-  double least = INFINITY;
-  for (const Candidate& c : explain(query, Options{}, "", options.segments)) {
-    if (c.wire != WireFormat::exact || std::isinf(c.seconds)) continue;
-    least = std::min(least, c.seconds);
-    SimulatedRow& row = best[c.algorithm];
-    const bool better =
-        row.algorithm.empty() || c.chosen || (!row.chosen && c.seconds < row.estimate);
-    if (!better) continue;
-    row = {};
-    row.algorithm = c.algorithm;
-    row.segments = c.segments;
-    row.chosen = c.chosen;
-    row.estimate = c.seconds;
-  }
-  std::vector<SimulatedRow> rows;
-  for (auto& [name, row] : best)
-    if (!named || name == options.algorithm) rows.push_back(std::move(row));
-  std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
-    return a.chosen != b.chosen ? a.chosen : a.estimate < b.estimate;
-  });
-  if (!options.algorithm.empty()) return rows;
-  std::erase_if(rows, [&](const SimulatedRow& row) {
-    return !row.chosen && row.estimate > least * kSensible;
-  });
-  rows.resize(std::min(rows.size(), kMaxSensible));
-  return rows;
-}
-
 void simulate(const SimulateOptions& options, SimulatedRow& row, const Progress& progress) {
   SimulationWork work(progress);
   const Way way = way_of(options, row, work, nullptr);
@@ -359,14 +321,14 @@ Trace trace(const SimulateOptions& options, const SimulatedRow& row, const Progr
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("--trace: {} has {:.0f} million messages; take fewer hosts, or another "
                             "row with -a",
-                            row.algorithm, row.messages / 1e6));
+                            row.name(), row.messages / 1e6));
   SimulationWork work(progress);
   work.expect(2 * row.messages);
   Simulated simulated(options, row, work);
   simulated.bind(row.messages);
   Outcome outcome = simulated.run(options.faults, options.shape.seed, ", traced", row.messages,
                                   traced_ranks(row.outcome()));
-  return {row.algorithm, simulated.traffic(), std::move(outcome)};
+  return {row.name(), simulated.traffic(), std::move(outcome)};
 }
 
 }  // namespace ringwood::tools

@@ -23,9 +23,11 @@ struct SimulatedRow {
   bool estimated = false;  // by the choice, from smaller groups or from bounds; else simulated
   Outcome healthy;         // without the faults; of a prediction only `seconds` and `busiest`
   std::optional<Outcome> faulty;
-  std::vector<double> by_seed;          // seconds, ascending; with the faults where there are some
-  WireFormat wire = WireFormat::exact;  // only of a replay
+  std::vector<double> by_seed;  // seconds, ascending; with the faults where there are some
+  WireFormat wire = WireFormat::exact;
 
+  // "ring", or "ring+bf16".
+  std::string name() const { return name_of(algorithm, wire); }
   const Outcome& outcome() const { return faulty ? *faulty : healthy; }
   Limit limit() const { return outcome().busiest.limit(outcome().seconds); }
 };
@@ -34,10 +36,6 @@ struct SimulatedRow {
 // of at least one element.
 SimulateOptions with_call(SimulateOptions options, Collective collective, DataType type,
                           size_t bytes);
-
-// The rows that the options ask for, by estimate. Throws Error(invalid_argument) for a name that
-// is not in the table or does not accept the group.
-std::vector<SimulatedRow> rows_of(const SimulateOptions& options);
 
 // Sets what the row takes, or why it is not simulated: by each of its messages, or, of more than 2
 // million, by those of one host.

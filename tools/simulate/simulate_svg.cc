@@ -61,7 +61,7 @@ std::string draw_scale(const std::vector<ScalePoint>& points) {
     for (const SimulatedRow& row : points[i].rows) {
       if (!row.why_not.empty()) continue;
       const double rate = bandwidth_of(points[i].options, row.outcome().seconds).bus;
-      lines[row.algorithm][i] = rate;
+      lines[row.name()][i] = rate;
       scale.most = std::max(scale.most, rate);
     }
   if (scale.most <= 0) scale.most = 1;

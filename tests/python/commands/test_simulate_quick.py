@@ -1,5 +1,6 @@
 """`ringwood simulate` of large groups: what is predicted in place of every message's simulation."""
 
+import json
 import re
 
 import pytest
@@ -66,12 +67,6 @@ def test_what_the_choice_does_not_know_is_simulated(network):
     assert not any(row["estimated"] for row in rows)
 
 
-def test_progress_tells_the_time_that_is_left():
-    done = run("simulate", "all_reduce", "64M", *MIDDLE, "--all", "--progress")
-    assert done.returncode == 0
-    assert " left" in done.stderr and "% of all, about " in done.stderr
-
-
 def parameters(tmp_path, **changes: float) -> list[str]:
     """The defaults, but for those that are given."""
     file = tmp_path / "parameters.txt"
@@ -125,3 +120,37 @@ def test_uplinks_are_a_limit():
     place = ["--hosts", "8", "--leaf", "4", "--uplinks", "1", "--parameters", "default"]
     (row,) = simulated("all_to_all", "64M", *place, "-a", "pairwise")["rows"]
     assert row["limit"] == "uplink"
+
+
+PLACE = ["all_reduce", "64M", "--hosts", "8", "--ranks-per-host", "4", "--parameters", "default"]
+
+
+def chosen_with(knobs: dict, *arguments: str) -> dict:
+    done = run("simulate", *PLACE, *arguments, "--json", **knobs)
+    assert (done.returncode, complaints(done)) == (0, "")
+    report = json.loads(done.stdout)
+    (row,) = [row for row in report["rows"] if row["chosen"]]
+    return row | {"best": report["best"], "rows": report["rows"]}
+
+
+def test_the_marked_row_is_what_the_knobs_take():
+    assert chosen_with({})["algorithm"] != "direct"
+    row = chosen_with({"RINGWOOD_ALGORITHM": "broadcast:chain,all_reduce:direct"})
+    assert row["algorithm"] == "direct" and row["best"] != "direct"
+    assert len(row["rows"]) > 2  # beside those that it could take
+    assert chosen_with({"RINGWOOD_REPRODUCIBLE": "1"})["algorithm"] == "rank_order"
+
+
+def test_the_wire_format_of_the_tolerance_is_simulated():
+    exact, row = chosen_with({}), chosen_with({"RINGWOOD_TOLERANCE": "0.02"})
+    assert (exact["wire"], row["wire"]) == ("float32", "bf16")
+    assert row["time_us"] < exact["time_us"]
+    done = run("simulate", *PLACE, RINGWOOD_TOLERANCE="0.02")
+    assert f"* {2**26:>12} {row['algorithm']}+bf16" in done.stdout
+
+
+def test_a_knob_that_names_no_row_is_refused():
+    done = run("simulate", *PLACE, RINGWOOD_ALGORITHM="all_reduce:nonsense")
+    assert done.returncode == 2
+    assert "RINGWOOD_ALGORITHM=all_reduce:nonsense: no algorithm 'nonsense'" in done.stderr
+    assert "there are: direct, " in done.stderr

@@ -1,0 +1,91 @@
+#include "tools/simulate/simulate_choice.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "collectives/tuner/choice/row_profiles.h"
+#include "collectives/tuner/model_tuner.h"
+#include "collectives/tuner/plugin/plugin_tuner.h"
+
+namespace ringwood::tools {
+namespace {
+
+// Sensible rows: estimated to take at most this many times the best one, and so many of them.
+constexpr double kSensible = 4;
+constexpr size_t kMaxSensible = 6;
+
+ModelQuery query_of(const SimulateOptions& options) {
+  ModelQuery query = options.query;
+  query.machine = &options.machine;
+  query.tolerance = options.knobs.tolerance;
+  return query;
+}
+
+// What a communicator with these knobs takes.
+TuningChoice choice_of(const SimulateOptions& options, const ModelQuery& query) try {
+  std::shared_ptr<const Tuner> tuner =
+      std::make_shared<ModelTuner>(options.machine, options.knobs, nullptr);
+  if (const ringwood_tuner* const plugin = load_plugin(options.knobs))
+    tuner = with_plugin(std::move(tuner), *plugin, query.n, options.knobs);
+  return tuner->choose(query, "", options.segments);
+} catch (const Error& error) {
+  if (options.knobs.algorithm.empty()) throw;
+  throw Error(error.code,
+              fmt::format("RINGWOOD_ALGORITHM={}: {}", options.knobs.algorithm, error.cause));
+}
+
+// All of them, not only that which the knobs name.
+std::vector<Candidate> candidates_of(const SimulateOptions& options, const ModelQuery& query) {
+  Options knobs = options.knobs;
+  knobs.algorithm.clear();
+  RowProfiles profiles(options.machine, query.n);
+  std::vector<Candidate> candidates = explain(query, knobs, "", options.segments, &profiles);
+  const TuningChoice choice = choice_of(options, query);
+  const auto missing = [&] { return predict_choice(query, options.knobs, choice, profiles); };
+  if (choice.algorithm.empty() || query.n == 1) return candidates;
+  choose_instead(candidates, choice, missing, why(choice), "the knobs name another one");
+  return candidates;
+}
+
+}  // namespace
+
+std::vector<SimulatedRow> rows_of(const SimulateOptions& options) {
+  const bool named = !options.algorithm.empty() && options.algorithm != "all";
+  const ModelQuery query = query_of(options);
+  if (named) choose(query, Options{}, options.algorithm);  // refuses what cannot be
+  std::map<std::string, SimulatedRow> best;  // of each row: the segments that take least
+  double least = INFINITY;
+  for (const Candidate& c : candidates_of(options, query)) {
+    if (std::isinf(c.seconds)) continue;
+    least = std::min(least, c.seconds);
+    SimulatedRow& row = best[name_of(c.algorithm, c.wire)];
+    const bool better =
+        row.algorithm.empty() || c.chosen || (!row.chosen && c.seconds < row.estimate);
+    if (!better) continue;
+    row = {};
+    row.algorithm = c.algorithm;
+    row.segments = c.segments;
+    row.wire = c.wire;
+    row.chosen = c.chosen;
+    row.estimate = c.seconds;
+  }
+  std::vector<SimulatedRow> rows;
+  for (auto& [name, row] : best)
+    if (!named || row.algorithm == options.algorithm) rows.push_back(std::move(row));
+  std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
+    return a.chosen != b.chosen ? a.chosen : a.estimate < b.estimate;
+  });
+  if (!options.algorithm.empty()) return rows;
+  std::erase_if(rows, [&](const SimulatedRow& row) {
+    return !row.chosen && row.estimate > least * kSensible;
+  });
+  rows.resize(std::min(rows.size(), kMaxSensible));
+  return rows;
+}
+
+}  // namespace ringwood::tools
