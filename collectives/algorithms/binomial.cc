@@ -1,9 +1,11 @@
 // Binomial tree: in every round each rank that has the data sends it to one that has not.
 //
-//   broadcast  ceil(log2 n) rounds; the root sends S ceil(log2 n) bytes.
-//   reduce     the same backwards; S bytes sent per rank, the root receives S ceil(log2 n).
+//   broadcast  L = ceil(log2 n) rounds; the root sends S L bytes.
+//   reduce     the same backwards; S bytes sent per rank, the root receives S L.
 //
-// Wins for small messages; for large ones the root's link is the limit and `chain` is faster.
+// Wins for small messages; for large ones the root's link is the limit and `chain` is faster. A
+// textbook's L (alpha + S beta) is that of ranks which send to one child after the other. Here all
+// sends are posted at once and share the rank's port, so that it is L alpha + L (L + 1) / 2 S beta.
 // Source: textbook; MPICH and Open MPI use it for short messages.
 //
 // With v = rank - root modulo n, the parent of v is v without its lowest one bit, and the children
