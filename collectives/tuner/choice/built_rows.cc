@@ -119,7 +119,8 @@ void RowBuilder::bound(BuiltRow& built) const {
     built.bounds.busy[i] = std::max(built.bounds.busy[i], most.busy[i]);
 }
 
-// What rank 0 does, with the costs of messages between hosts where there are several.
+// What rank 0 does, with the costs of messages between hosts where there are several. Sends and
+// receives have a port each: it takes at least as long as the larger part needs.
 CostBounds RowBuilder::counted(const RowProfile& profile) const {
   const bool sockets = machine_.loopback || host_count(machine_) > 1;
   const double post = sockets ? machine_.net.post : machine_.post;

@@ -17,6 +17,9 @@ namespace {
 // where there is no symmetry.
 constexpr size_t kMaxStepsOfARank = 300, kMaxStepsOfAHost = 8192;
 constexpr int kMaxWhole = 128;
+constexpr int kMaxSibling = 1024;
+// Of more ranks only trees, whose ranks have few steps, as they have few children.
+constexpr size_t kStepsInALargeGroup = 64;
 // So few steps of all ranks are simulated as they are: nothing is saved by less.
 constexpr size_t kFewSteps = 1500;
 // So many only where there is nothing better.
@@ -108,12 +111,13 @@ class Profiler {
       l.chunks = s.chunks;
       l.steps = std::max(l.steps, bound_steps(s, row_.collective));
       std::erase_if(s.steps, [](const Step& step) { return step.peer < 0; });
-      size_t messages = 0, moved = 0;
+      size_t messages = 0, sent = 0, received = 0;
       for (size_t i = 0; i < s.steps.size(); i = end_of_message(s.steps, i)) ++messages;
       l.messages = std::max(l.messages, messages);
       for (const Step& step : s.steps)
-        moved += static_cast<size_t>(std::max(step.dst.count, step.src.count));
-      l.chunks_moved = std::max(l.chunks_moved, moved);
+        (step.kind == StepKind::send ? sent : received) +=
+            static_cast<size_t>(std::max(step.dst.count, step.src.count));
+      l.chunks_moved = std::max({l.chunks_moved, sent, received});
     }
     return l;
   }
@@ -185,7 +189,8 @@ class Profiler {
     for (const int r : ranks) s.schedules.push_back(build(on, r));
     s.symmetry = symmetry_of(on, s.schedules, [&](int r) { return build(on, r); });
     if (!s.symmetry || !fits_together(s)) return false;
-    add(std::move(s), samples);
+    for (const Schedule& schedule : s.schedules) s.steps += bound_steps(schedule, row_.collective);
+    samples.push_back(std::move(s));
     return true;
   }
 
@@ -204,18 +209,21 @@ class Profiler {
     return true;
   }
 
+  // Where ranks differ, as in a tree, the two that were counted have more steps than most.
   bool all(const SharedPlacement& on, size_t most, std::vector<RowSample>& samples) {
-    if (on->n > kMaxWhole || !row_.accepts(on->where(0))) return false;
-    if (lengths(on).steps * static_cast<size_t>(on->n) > most) return false;
+    const auto n = static_cast<size_t>(on->n);
+    if (n > most || !row_.accepts(on->where(0))) return false;
+    const size_t steps = lengths(on).steps;
+    const bool many = on->n > kMaxWhole;
+    if (many ? steps > kStepsInALargeGroup : steps * n > most) return false;
     RowSample s{on, {}, {}};
-    for (int r = 0; r < on->n; ++r) s.schedules.push_back(build(on, r));
-    add(std::move(s), samples);
-    return true;
-  }
-
-  void add(RowSample s, std::vector<RowSample>& samples) const {
-    for (const Schedule& schedule : s.schedules) s.steps += bound_steps(schedule, row_.collective);
+    for (int r = 0; r < on->n; ++r) {
+      s.schedules.push_back(build(on, r));
+      s.steps += bound_steps(s.schedules.back(), row_.collective);
+      if (s.steps > most) return false;
+    }
     samples.push_back(std::move(s));
+    return true;
   }
 
   bool sample(int hosts, int k, std::vector<RowSample>& samples) {
@@ -226,7 +234,7 @@ class Profiler {
   // Samples of this many hosts of k ranks.
   bool by_hosts(int hosts, int k, std::vector<RowSample>& samples) {
     if (sample(hosts, k, samples)) return true;
-    for (const auto& [shorter, longer] : pairs(hosts, kMaxWhole / k)) {
+    for (const auto& [shorter, longer] : pairs(hosts, kMaxSibling / k)) {
       if (two(
               longer, shorter, hosts, samples,
               [&](int h, auto& into) { return sample(h, k, into); },
@@ -260,7 +268,9 @@ class Profiler {
     // Of 4 hosts most are near each other.
     const bool has_far = siblings_.whole()->machine.net.far.has_value();
     if (many_messages_) longer.push_back(has_far ? 8 : 4);
-    if (many_steps_) longer.push_back(8);
+    // Of few messages of many blocks: the larger the siblings are, the less of what the first
+    // messages take is spent while ranks still agree.
+    if (many_steps_) longer.insert(longer.end(), {32, 8});
     int shift = 1;
     while ((whole >> shift) > std::max(4, most)) ++shift;
     for (; (whole >> shift) >= 4; ++shift) longer.push_back((whole >> shift) & ~1);
@@ -322,10 +332,16 @@ class Profiler {
     return bounds_of(model_of(plans_of(s.schedules, 1, load, f), load, f, symmetry), f).latencies;
   }
 
-  // Wherever its chunks lie, caches contain as much of them as of the group's.
+  // Wherever its chunks lie, caches contain as much of them as of the group's. A rank of a gather
+  // moves all blocks but its own: as many bytes in both siblings and in the group, or what a
+  // doubling adds would be taken for what each further one adds.
   void scale(const RowProfile& p, RowSample& s) const {
+    const double n = siblings_.whole()->n;
+    const bool gathers =
+        row_.collective == Collective::all_gather || row_.collective == Collective::reduce_scatter;
+    if (gathers && !s.same_chunk && s.placement->n > 1) s.bytes = (n - 1) / (s.placement->n - 1);
     if (!cut_from_one_buffer(row_.collective))
-      s.of_bytes = static_cast<double>(siblings_.whole()->n) / s.placement->n;
+      s.of_bytes = n / s.placement->n;
     else if (s.same_chunk && p.chunks > 0)
       s.bytes = static_cast<double>(s.schedules[0].chunks) / p.chunks;
   }

@@ -42,7 +42,8 @@ struct RowProfile {
   const AlgorithmRow* row = nullptr;
   std::string why_not;  // why it is refused; the rest is not set then
   int chunks = 0;
-  // Of rank 0: messages, and chunks in them; in large groups, about.
+  // Of rank 0: messages, and the chunks that it sends, or receives if those are more; in large
+  // groups, about.
   size_t messages = 0, chunks_moved = 0;
   size_t steps = 0;  // of all ranks, about
   // The most ranks of other hosts from which one rank receives; of those in samples.
