@@ -39,7 +39,7 @@ MachineModel slow_rounds() {
   MachineModel machine;
   machine.net.latency = 1e-2;
   machine.net.nic = 1e11;
-  machine.net.socket = 1e11;
+  machine.net.copied = 1e11;
   return machine;
 }
 MachineModel slow_bytes() {

@@ -101,7 +101,7 @@ TEST(Events, ShareCoresAndFillBuckets) {
   MachineModel machine = on_hosts(MachineModel{}, kHosts, 1);
   machine.cores = 2;
   machine.net.post = 10e-6;
-  machine.net.socket = 1e9;
+  machine.net.copied = 1e9;
   machine.net.nic = 100e6;
   for (const double burst : {0.0, 20e3})
     for (const int sharing : {1, 3, kHosts})

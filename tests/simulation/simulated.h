@@ -28,7 +28,7 @@ inline MachineModel network_only(int n, double alpha, double beta) {
   m.cores = 64;
   m.copy = m.reduce = {kFree, kFree, kFree};
   m.exchanged = {kFree, kFree, kFree};
-  m.memory = m.handed = m.net.socket = kFree;
+  m.memory = m.handed = m.net.copied = kFree;
   m.call = m.post = m.look = m.latency = m.yield = m.net.post = 0;
   m.eager = m.net.eager = 1e15;
   m.net.latency = alpha;

@@ -5,14 +5,6 @@
 #include "transports/memory/remap.h"
 
 namespace ringwood::verbs {
-namespace {
-
-// Below this, the copy (5 us for so much) costs less than the wait for an acknowledgement at the
-// end: in the laboratory all-reduces of 32 to 128 KiB took 1.2 to 1.9 times as long when all was
-// exposed.
-constexpr size_t kZeroCopyFrom = 128 << 10;
-
-}  // namespace
 
 VerbsLink::VerbsLink(std::unique_ptr<Connection> connection, size_t probes)
     : connection_(std::move(connection)),
@@ -37,7 +29,8 @@ std::vector<std::string> VerbsLink::ports() const {
 Status VerbsLink::post_send(const void* data, size_t bytes) {
   if (link_.refuses(bytes)) return link_.why(bytes);
   connection_->traffic().posted();
-  if (bytes < kZeroCopyFrom || !arena_ || !post_zero_copy(data, bytes)) out_.post(data, bytes);
+  if (bytes < link_.options.zero_copy_from || !arena_ || !post_zero_copy(data, bytes))
+    out_.post(data, bytes);
   return {};
 }
 

@@ -103,7 +103,8 @@ class Simulation : private MessagePhases<Simulation> {
   }
   void write_alone(int32_t m, double bytes) {
     const CostMessage& message = model_.messages[m];
-    if (message.sockets || machines_.queued()) return start_flow(JobKind::alone, m, bytes, false);
+    if (message.path != PathClass::memory || machines_.queued())
+      return start_flow(JobKind::alone, m, bytes, false);
     queue({JobKind::alone, message.from, m, bytes * message.out.core, bytes * message.out.memory});
   }
 

@@ -93,7 +93,8 @@ class Binder {
     std::vector<double> of_host(model_.hosts, 0);
     for (int r = 0; r < n_; ++r) of_host[model_.ranks[r].host] += sets[r];
     for (const CostMessage& m : model_.messages)
-      if (m.in_place && m.send_step >= 0 && model_.plans[m.from].steps[m.send_step].put < 0)
+      if (m.in_place && m.path == PathClass::memory && m.send_step >= 0 &&
+          model_.plans[m.from].steps[m.send_step].put < 0)
         sets[m.to] += m.bytes;
     for (int r = 0; r < n_; ++r)
       prices_.set_rates(model_.ranks[r], number(r), sets[r], of_host[model_.ranks[r].host]);
@@ -115,7 +116,8 @@ class Binder {
       m.reduces |= step.kind == StepKind::recv_reduce;
       (sends ? m.send_step : m.recv_step) = static_cast<int32_t>(i);
       rank.message[i] = index;
-      if (sends && load_.zero_copy) m.in_place = step.src.buffer != kScratch;
+      if (sends) m.scratch = step.src.buffer == kScratch;
+      if (sends && load_.zero_copy) m.in_place = !m.scratch;
     }
   }
 
@@ -126,7 +128,7 @@ class Binder {
       bool put_back = true;
       for (size_t k = 0; k < fusion.receives.size() && put_back; ++k) {
         const CostMessage& operand = model_.messages[message[fusion.receives[k]]];
-        put_back = operand.send_step >= 0 && !operand.sockets &&
+        put_back = operand.send_step >= 0 && operand.path == PathClass::memory &&
                    model_.plans[operand.from].steps[operand.send_step].put == fusion.numbers[k];
       }
       for (const int32_t send : fusion.sends) model_.messages[message[send]].puts |= put_back;

@@ -22,8 +22,9 @@ struct CostMessage {
   int32_t send_step = -1, recv_step = -1;  // -1: that end is missing
   int32_t next = -1;  // the message after this one on the same link and direction
   bool between_hosts = false, between_nodes = false, reduces = false;
-  bool sockets = false;   // between hosts, or over loopback
+  PathClass path = PathClass::memory;
   bool in_place = false;  // read by the receiver from the sender's buffer
+  bool scratch = false;   // sent from scratch, which is registered memory
   bool as_left = false;   // in the sender's buffer, written by the receiver only
   bool puts = false;      // written by the sender into the receiver's buffer
   double bytes = 0;

@@ -1,6 +1,7 @@
 #include "collectives/tuner/cost/cost_prices.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -39,6 +40,14 @@ PerByte per_byte(const Rates& rates, const CostRank& rank, const MachineModel& m
   const double elsewhere = 1 - rank.in_l2 - rank.in_l3;
   return {rank.in_l2 / rates.l2 + rank.in_l3 / rates.l3 + elsewhere / rates.dram,
           elsewhere / machine.memory};
+}
+
+// Data that is handed over lies in a cache; only the user's side may not. The share of a copy's
+// cost that reading or writing a line there takes was derived from 2 ranks with 32 KiB to 64 MiB of
+// private memory. `core`: seconds for a byte of which both sides are in L2.
+constexpr double kRead = 2.0 / 3, kWritten = 1.0 / 2;
+PerByte handing(double core, const PerByte& own, const Rates& rates, double part) {
+  return {core + (own.core - 1 / rates.l2) * part, own.memory * part};
 }
 
 }  // namespace
@@ -117,7 +126,7 @@ CostMessage Prices::message(int from, int to) const {
   m.to = to;
   m.between_hosts = !same_host(from, to);
   m.between_nodes = !machine_.same_node(from, to);
-  m.sockets = m.between_hosts || machine_.loopback;
+  if (m.between_hosts || machine_.loopback) m.path = machine_.net.carrier;
   if (!m.between_hosts) return m;
   const PathParameters way = path(machine_, hosts(), host(from), host(to));
   // Every host both sends and receives, unless one rank is the source or the end of all data.
@@ -135,23 +144,12 @@ void Prices::set_costs(CostMessage& m, const CostRank& from, const CostRank& to)
   const PerByte& takes = m.reduces ? to.reduces : to.copies;
   // A rank without a core of its own looks only after the ranks before it have had their turns.
   m.latency = (m.between_hosts ? m.latency : inside(m.between_nodes)) + to.turn;
-  m.post = m.sockets ? machine_.net.post : machine_.post;
-  const bool mapped = !m.sockets && machine_.staged && m.bytes >= machine_.zero_copy;
+  if (m.path != PathClass::memory) return set_by_link(m, from, takes);
+  m.post = machine_.post;
+  const bool mapped = machine_.staged && m.bytes >= machine_.zero_copy;
   m.puts = m.puts && mapped;
-  m.in_place = !m.sockets && !m.puts && (!machine_.staged || (m.in_place && mapped));
-  // Sent with the preamble; what does not fit into it is read apart.
-  if (load_.one_round && (m.sockets || eager_slots_))
-    m.post *= m.sockets && m.bytes > kCarriedBytes ? kReadApart : 0;
-  if (load_.one_round && m.sockets) m.latency = 0;
-  if (m.sockets) {
-    const PerByte& copies = from.copies;
-    m.eager = machine_.net.eager;
-    if (m.between_hosts && load_.wire != WireFormat::exact) return encode(m, copies, takes);
-    m.out = {1 / machine_.net.socket + (copies.core - 1 / machine_.copy.l2) / 3, copies.memory / 3};
-    m.in = {1 / machine_.net.socket + (m.reduces ? takes.core : takes.core - 1 / machine_.copy.l2),
-            takes.memory};
-    return;
-  }
+  m.in_place = !m.puts && (!machine_.staged || (m.in_place && mapped));
+  if (load_.one_round && eager_slots_) m.post = 0;  // sent with the preamble
   if (!m.in_place) return set_written(m, from, takes, handed(m, from, to));
   m.in = takes;
   if (m.as_left) return;
@@ -160,17 +158,36 @@ void Prices::set_costs(CostMessage& m, const CostRank& from, const CostRank& to)
                to.in_l3 * std::max(0.0, 1 / anew.l3 - 1 / machine_.reduce.l3);
 }
 
-// Data that is handed over lies in a cache; only the user's side may not. The share of a copy's
-// cost that reading or writing a line there takes was derived from 2 ranks with 32 KiB to 64 MiB of
-// private memory.
+void Prices::set_by_link(CostMessage& m, const CostRank& from, const PerByte& takes) const {
+  const NetworkParameters& net = machine_.net;
+  m.post = net.post;
+  m.eager = net.eager;
+  m.puts = false;
+  const bool in_place = std::exchange(m.in_place, false);
+  if (load_.one_round) {
+    // Sent with the preamble; what does not fit into it is read apart.
+    m.post *= m.bytes > kCarriedBytes ? kReadApart : 0;
+    m.latency = 0;
+  }
+  const PerByte& copies = from.copies;
+  if (m.between_hosts && load_.wire != WireFormat::exact) return encode(m, copies, takes);
+  if (m.path == PathClass::socket) {
+    m.out = {1 / net.copied + (copies.core - 1 / machine_.copy.l2) / 3, copies.memory / 3};
+    m.in = {1 / net.copied + (m.reduces ? takes.core : takes.core - 1 / machine_.copy.l2),
+            takes.memory};
+    return;
+  }
+  const bool zero_copy = m.bytes >= net.zero_copy && (in_place || m.scratch);
+  m.out = zero_copy ? PerByte{0, copies.memory / 3}
+                    : handing(1 / net.copied, copies, machine_.copy, kRead);
+  m.in = handing(1 / net.copied, takes, m.reduces ? machine_.reduce : machine_.copy, kWritten);
+}
+
 void Prices::set_written(CostMessage& m, const CostRank& from, const PerByte& takes,
                          double rate) const {
-  constexpr double kRead = 2.0 / 3, kWritten = 1.0 / 2, kPut = 1.0 / 8;
+  constexpr double kPut = 1.0 / 8;
   const double small = std::max(0.0, 1 / machine_.exchanged.small - 1 / rate) *
                        std::min(1.0, Exchanged::kSmall / std::max(1.0, m.bytes));
-  const auto handing = [=](const PerByte& own, const Rates& rates, double part) -> PerByte {
-    return {1 / rate + small + (own.core - 1 / rates.l2) * part, own.memory * part};
-  };
   const PerByte& copies = from.copies;
   // The receiver sees the first line, and only then requests the others.
   m.latency += line(m.between_nodes) * std::min(1.0, m.bytes / kEagerSlot);
@@ -182,8 +199,9 @@ void Prices::set_written(CostMessage& m, const CostRank& from, const PerByte& ta
     m.head = m.bytes;
     return;
   }
-  m.out = handing(copies, machine_.copy, kRead);
-  m.in = handing(takes, m.reduces ? machine_.reduce : machine_.copy, kWritten);
+  const double core = 1 / rate + small;
+  m.out = handing(core, copies, machine_.copy, kRead);
+  m.in = handing(core, takes, m.reduces ? machine_.reduce : machine_.copy, kWritten);
 }
 
 double Prices::handed(const CostMessage& m, const CostRank& from, const CostRank& to) const {
@@ -199,8 +217,8 @@ void Prices::encode(CostMessage& m, const PerByte& copies, const PerByte& takes)
   const double encoding = 1 / (half ? machine_.bf16.encode : machine_.int8.encode);
   const double decoding = 1 / (half ? machine_.bf16.decode : machine_.int8.decode);
   m.encode = {std::max(copies.core, encoding), copies.memory};
-  m.out = {part / machine_.net.socket, 0};
-  m.in = {part / machine_.net.socket + std::max(takes.core, decoding), takes.memory};
+  m.out = {part / machine_.net.copied, 0};
+  m.in = {part / machine_.net.copied + std::max(takes.core, decoding), takes.memory};
   m.network *= part;
   m.middle *= part;
   m.eager /= part;

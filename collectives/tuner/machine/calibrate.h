@@ -35,7 +35,7 @@ namespace ringwood {
 // are guesses.
 MachineModel measure_host(bool* disturbed = nullptr);
 
-// Sets net.post and net.socket, from messages that the calling thread sends to itself over loopback
+// Sets net.post and net.copied, from messages that the calling thread sends to itself over loopback
 // within the budget, and net.eager within as much again. Leaves them unchanged where there is no
 // loopback.
 void measure_sockets(MachineModel& machine, Duration budget);

@@ -82,7 +82,7 @@ void measure_sockets(MachineModel& machine, Duration budget) {
     machine.net.eager = bytes;
   if (small <= 0 || large <= small) return;
   machine.net.post = small / 2;
-  machine.net.socket = 2 * kLargest / (large - small);
+  machine.net.copied = 2 * kLargest / (large - small);
 }
 
 }  // namespace ringwood

@@ -40,6 +40,13 @@ bool over_sockets(const Mesh& mesh) {
   return true;
 }
 
+PathClass carrier_of(const Mesh& mesh) {
+  for (int r = 0; r < mesh.size; ++r)
+    if (mesh.host_numbers[r] != mesh.host_numbers[mesh.rank] && mesh.peers[r].transport != "verbs")
+      return PathClass::socket;
+  return PathClass::rdma;
+}
+
 HostFacts own_facts(const Mesh& mesh, const Options& options) {
   return {options.host_id.empty() ? host_name() : options.host_id,
           host_facts(mesh.transports_in_use()), print(host_parameters(options)), cores_token()};
@@ -67,7 +74,7 @@ class Leader final {
         mesh_(mesh),
         use_(again ? CalibrationUse::refresh : calibration_use(options.calibration)),
         again_(again),
-        ring_bytes_(options.verbs.ring_bytes),
+        verbs_(options.verbs),
         rails_(leaders),
         leaders_(leaders.front()) {
     gather(options);
@@ -75,7 +82,8 @@ class Leader final {
 
   std::string agree() {
     if (use_ != CalibrationUse::off) set_network();
-    if (!over_sockets(mesh_)) machine_.net.eager = static_cast<double>(ring_bytes_);
+    if (!over_sockets(mesh_)) machine_.net.eager = static_cast<double>(verbs_.ring_bytes);
+    machine_.net.zero_copy = static_cast<double>(verbs_.zero_copy_from);
     ProbeStep end;
     end.parameters = print(machine_);
     for (const std::vector<int>& leaders : rails_)
@@ -97,6 +105,7 @@ class Leader final {
       cores.push_back(hosts.back().cores);
     }
     machine_ = median_of(machines);
+    if (carrier_of(mesh_) == PathClass::rdma) use_rdma_prior(machine_);
     machine_.net.sharing = hosts_sharing(cores);
     sleeps_ = options.spin_us == 0;
     if (again_) {
@@ -121,8 +130,8 @@ class Leader final {
     for (size_t h = 0; h < steps.size(); ++h) {
       if (leaders[h] == mesh_.rank) continue;
       auto report = received<ProbeReport>(talk_, leaders[h]);
-      for (double* value :
-           {&report.latency, &report.rate, &report.post, &report.byte, &report.burst})
+      for (double* value : {&report.latency, &report.rate, &report.post, &report.byte,
+                            &report.streamed, &report.burst})
         *value = checked(*value);
       reports[h] = report;
     }
@@ -137,7 +146,7 @@ class Leader final {
     // Interruptions only ever add, and everything later is compared with these.
     auto again = carry_out(ProbeStage::near, 0, results.alone);
     if (median_rate(again) > median_rate(results.near)) results.near = std::move(again);
-    if (over_sockets(mesh_)) results.busy = carry_out(ProbeStage::busy, 0, results.near);
+    results.busy = carry_out(ProbeStage::busy, 0, results.near);
     const bool far = leaders_.size() > 2;
     if (far) results.far = carry_out(ProbeStage::far, 0, results.alone);
     for (size_t rail = 1; rail < rails_.size() && over_sockets(mesh_); ++rail) {
@@ -156,7 +165,8 @@ class Leader final {
     ProbeResults results;
     results.ping = carry_out(ProbeStage::ping);
     const auto exceptions = known ? exceptions_among(known->net.exceptions, names_) : std::nullopt;
-    if (exceptions && !again_ && as_known(median_latency(results.ping), *known)) {
+    if (exceptions && !again_ && known->net.carrier == machine_.net.carrier &&
+        as_known(median_latency(results.ping), *known)) {
       const NetworkParameters told = machine_.net;  // by the file of the topology
       machine_.net = known->net;
       machine_.net.leaves = told.leaves;
@@ -222,7 +232,7 @@ class Leader final {
   Mesh& mesh_;
   const CalibrationUse use_;
   const bool again_;
-  const size_t ring_bytes_;
+  const VerbsOptions& verbs_;
   const RailLeaders& rails_;
   const std::vector<int>& leaders_;  // of the first rail, which are the first ranks of the hosts
   Probe probe_{talk_, mesh_};

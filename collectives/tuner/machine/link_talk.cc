@@ -209,6 +209,29 @@ double LinkTalk::take_turns(int rank, int times, bool first) {
   return (core_seconds() - begin) / std::max(1, times);
 }
 
+double LinkTalk::stream(int rank, int count) {
+  const uint64_t word = 0;
+  uint64_t receipt = 0;
+  const auto begin = Clock::now();
+  for (int i = 0; i < count; ++i) {
+    post_send(rank, &word, sizeof word);
+    (void)poll(rank);  // else they would leave together
+  }
+  post_receive(rank, &receipt, sizeof receipt);
+  await_receives(rank);
+  await_sends();
+  return seconds_since(begin);
+}
+
+void LinkTalk::receive_stream(int rank, int count) {
+  std::vector<uint64_t> words(static_cast<size_t>(count));
+  const uint64_t receipt = 1;
+  for (uint64_t& word : words) post_receive(rank, &word, sizeof word);
+  await_receives(rank);
+  post_send(rank, &receipt, sizeof receipt);
+  await_sends();
+}
+
 auto LinkTalk::transfer(int to, uint64_t bytes, int from) -> Transfer {
   allocate();
   Transfer result;

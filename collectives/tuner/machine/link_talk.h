@@ -40,6 +40,11 @@ class LinkTalk final {
   // the seconds of this thread's core for one that it sends and one that it receives.
   double take_turns(int rank, int times, bool first);
 
+  // So many messages of 8 bytes to one other rank, one by one and as fast as both ends can, which
+  // that rank answers when it has all. Returns the seconds of all together, for the sender.
+  double stream(int rank, int count);
+  void receive_stream(int rank, int count);
+
   // Whether it waits asleep from now on; returns whether it did. An awake thread has no other
   // work, so only the time of one that sleeps says what a core does for a message.
   bool sleep_in_waits(bool sleeps) { return std::exchange(sleeps_, sleeps); }

@@ -10,11 +10,15 @@
 //    receiver's core copies or adds it from there; both work piece by piece at the same time.
 // 2. Not staged: the receiver reads the sender's buffer.
 // 3. Over loopback, where the group has no shared memory: both cores feed the socket.
-// 4. Between hosts: likewise, while the bytes pass the two hosts' network interfaces, which their
-//    ranks share. There are two classes of path, near and far (path()).
+// 4. Between hosts over sockets: likewise, while the bytes pass the two hosts' network interfaces,
+//    which their ranks share. There are two classes of path, near and far (path()).
+// 5. Between hosts over RDMA: the sender's core copies into a ring, unless the device reads its
+//    memory itself (`zero_copy`); the device writes into the receiver's ring, out of which that
+//    core copies or adds. The kernel has no part in it.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -35,6 +39,10 @@ struct CodecRates {
   double encode = 0, decode = 0;
   bool operator==(const CodecRates&) const = default;
 };
+
+// What carries a message, which decides what the cores at its ends do for it.
+enum class PathClass : uint8_t { memory, socket, rdma };
+const char* to_string(PathClass path);  // "memory"
 
 // Between the interfaces of two hosts.
 struct PathParameters {
@@ -59,17 +67,21 @@ std::string print(const HostException& exception);
 inline constexpr size_t kMaxExceptions = 64;
 
 // Between hosts; measured on the links themselves (probe.h). The defaults are those of a virtual
-// pair of interfaces. The cost of a core (post, socket) is measured on loopback.
+// pair of interfaces. The cost of a core (post, copied) is measured on loopback, until a group has
+// measured its links.
 struct NetworkParameters {
+  PathClass carrier = PathClass::socket;  // or rdma
   // The near path.
   double latency = PathParameters{}.latency;
   double post = 2e-6;                  // a core's time for a message, at each end
-  double socket = 6e9;                 // bytes/s of one core into or out of a socket
+  double copied = 6e9;                 // bytes/s of one core into or out of a socket, or a ring
   double nic = PathParameters{}.rate;  // bytes/s of a host, each direction
   double both_ways = 1;                // fraction of `nic`, as in PathParameters
   // What a connection takes while its receiver is not ready: of sockets what the kernel takes,
   // which is measured (calibrate.h), over verbs the ring (VerbsOptions::ring_bytes).
   double eager = 1 << 18;
+  // Over RDMA: of messages from here on the device reads memory that is registered.
+  double zero_copy = 128 << 10;
   double burst = 0;  // bytes that a port passes at once after it was idle
   int rails = 1;     // interfaces of each host, which together are `nic`
   // Hosts that run on the same cores, as containers of one machine do; they have successive
@@ -133,6 +145,10 @@ struct MachineModel : GroupFacts {
   bool operator==(const MachineModel&) const = default;
 };
 
+// For a machine whose links between hosts are RDMA and were not measured: what others measured of
+// theirs (port_prior.h) in place of what sockets take.
+void use_rdma_prior(MachineModel& machine);
+
 int host_count(const MachineModel& machine);
 
 // Sets of `sharing` hosts among `hosts`, the set of a host, and the part of a set that is there.
@@ -158,7 +174,7 @@ double port_rate(const NetworkParameters& net, int host, int port);
 // rail of that.
 int port_of(const NetworkParameters& net, int from, int from_index, int to, int to_index);
 
-// One line of key=value, each key once: "ringwood-machine-8 hosts=2x8 nodes= cores=2 ...". Lists of
+// One line of key=value, each key once: "ringwood-machine-9 hosts=2x8 nodes= cores=2 ...". Lists of
 // places as in places.h.
 std::string print(const MachineModel& machine);
 // Bounded and strict: every key, known, once, and in its range. Throws Error(invalid_argument).

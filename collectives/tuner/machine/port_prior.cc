@@ -32,7 +32,7 @@ void for_entries(const fs::path& folder, Each each) {
 
 std::optional<PortPrior> port_prior(const std::string& sys) {
   const fs::path classes = fs::path(sys) / "class";
-  PortPrior all{0, 0};
+  PortPrior all{0, 0, false};
   for_entries(classes / "infiniband", [&](const fs::path& device) {
     for_entries(device / "ports", [&](const fs::path& port) {
       // "4: ACTIVE", and "100 Gb/sec (4X EDR)".
@@ -42,7 +42,8 @@ std::optional<PortPrior> port_prior(const std::string& sys) {
       ++all.rails;
     });
   });
-  if (all.rails > 0) return all;
+  all.rdma = all.rails > 0;
+  if (all.rdma) return all;
   for_entries(classes / "net", [&](const fs::path& device) {
     std::error_code error;
     const bool up =
@@ -50,7 +51,7 @@ std::optional<PortPrior> port_prior(const std::string& sys) {
     if (up) all.rate = std::max(all.rate, number_in(device / "speed") * 1e6 / 8);
   });
   if (all.rate == 0) return {};
-  return PortPrior{all.rate, 1};
+  return PortPrior{all.rate, 1, false};
 }
 
 }  // namespace ringwood

@@ -9,6 +9,7 @@ namespace ringwood {
 struct PortPrior {
   double rate = 0;  // bytes/s of all ports together, each direction
   int rails = 1;
+  bool rdma = false;  // they are InfiniBand or RoCE
 };
 
 // The InfiniBand and RoCE ports that are active; without one the fastest network device whose link

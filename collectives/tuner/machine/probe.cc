@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "transports/base/error.h"
 
@@ -19,7 +20,8 @@ constexpr int kResults = 2;
 constexpr double kIdle = 6, kSlowLatency = 0.25e-3;
 constexpr double kGrowth = 8;  // of one transfer over the one before, at most
 constexpr double kShortest = 1e-6;
-constexpr double kTurns = 2e-3;  // messages one by one, to measure a core's time for them
+constexpr double kTurns = 2e-3;            // messages one by one, to measure a core's time for them
+constexpr int kStream = 64, kStreams = 3;  // messages, and how often
 // For at_once(): seconds, and a part of the first transfer.
 constexpr double kMinExpected = 0.2e-3, kMinBurst = 0.2;
 
@@ -101,9 +103,23 @@ void Probe::measure_core(const ProbeStep& step, ProbeReport& report) {
   const int times = static_cast<int>(std::clamp(kTurns / round_trip, 2.0, 20.0));
   talk_.take_turns(step.to, 1, step.first);  // the first one wakes the other side
   report.post = talk_.take_turns(step.to, times, step.first) / 2;
+  if (mesh_.peers[step.to].transport == "verbs") report.streamed = streamed(step);
   const uint64_t bytes = bytes_in(kLong, step.rate, kFirstTransfer, LinkTalk::kMaxTransfer);
   const LinkTalk::Transfer moved = talk_.transfer(step.to, bytes, step.from);
   report.byte = moved.core / static_cast<double>(bytes + moved.received);
+}
+
+// The slower end's time for each of many messages: of two that do not sleep it is a core's.
+double Probe::streamed(const ProbeStep& step) {
+  const bool slept = talk_.sleep_in_waits(false);
+  double best = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < kStreams; ++i) {
+    if (!step.first) talk_.receive_stream(step.to, kStream);
+    best = std::min(best, talk_.stream(step.to, kStream));
+    if (step.first) talk_.receive_stream(step.to, kStream);
+  }
+  talk_.sleep_in_waits(slept);
+  return seconds_of_bytes(best, near_latency_) / kStream;
 }
 
 void Probe::receive_transfers(int from) {

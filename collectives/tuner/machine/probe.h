@@ -44,6 +44,7 @@ class Probe final {
   void receive_transfers(int from);
   double both_ways(const ProbeStep& step);
   int near_results() const;
+  double streamed(const ProbeStep& step);
   void measure_core(const ProbeStep& step, ProbeReport& report);
 
   LinkTalk& talk_;

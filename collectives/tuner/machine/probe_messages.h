@@ -37,6 +37,8 @@ struct ProbeReport {
   double latency = 0, rate = 0;  // seconds, bytes/s; 0: not measured
   // Seconds of a core at one end, for a message and for a byte; likewise.
   double post = 0, byte = 0;
+  // Over RDMA: for each of many messages that follow each other, of a core that does not sleep.
+  double streamed = 0;
   double burst = 0;  // bytes that its port passed at once
 };
 
@@ -64,7 +66,8 @@ void fields(auto& io, ProbeStep& step) {
 }
 
 void fields(auto& io, ProbeReport& report) {
-  for (double* value : {&report.latency, &report.rate, &report.post, &report.byte, &report.burst})
+  for (double* value :
+       {&report.latency, &report.rate, &report.post, &report.byte, &report.streamed, &report.burst})
     real(io, *value);
 }
 

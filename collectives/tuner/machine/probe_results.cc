@@ -82,8 +82,9 @@ void find_exceptions(NetworkParameters& net, const ProbeResults& results,
 // cores each end took 13.5 to 14.5 us of a core, against 8 to 9 us in the probe.
 constexpr double kOfOperation = 1.6;
 
+// Over sockets a core that does not sleep takes what calibrate.h has measured on loopback.
 bool posts_are_measured(const MachineModel& machine, bool sleeps) {
-  return sleeps || machine.net.sharing > 1;
+  return sleeps || machine.net.sharing > 1 || machine.net.carrier == PathClass::rdma;
 }
 
 double posts_of_a_ping(const MachineModel& machine, bool sleeps) {
@@ -91,15 +92,16 @@ double posts_of_a_ping(const MachineModel& machine, bool sleeps) {
 }
 
 // The part of a message's time that a core needs.
-void use_cores(NetworkParameters& net, const ProbeResults& results, bool of_messages) {
+void use_cores(MachineModel& machine, const ProbeResults& results, bool sleeps) {
+  const bool waits_asleep = sleeps || machine.net.sharing > 1;
   std::vector<double> posts, bytes;
   for (const ProbeReport& r : results.busy) {
-    posts.push_back(r.post);
+    posts.push_back(waits_asleep ? r.post : r.streamed);
     bytes.push_back(r.byte);
   }
   const double post = median_of(std::move(posts)), byte = median_of(std::move(bytes));
-  if (post > 0 && of_messages) net.post = kOfOperation * post;
-  if (byte > 0) net.socket = std::max(1.0, 1 / byte);
+  if (post > 0 && posts_are_measured(machine, sleeps)) machine.net.post = kOfOperation * post;
+  if (byte > 0) machine.net.copied = std::max(1.0, 1 / byte);
 }
 
 // Most hosts' ports pass something at once, or none is said to.
@@ -194,7 +196,7 @@ void use_results(MachineModel& machine, const ProbeResults& results,
                  const std::vector<std::string>& names, bool sleeps) {
   const std::vector<int> order = by_leaf(names.size(), machine.net.leaves);
   NetworkParameters& net = machine.net;
-  use_cores(net, results, posts_are_measured(machine, sleeps));
+  use_cores(machine, results, sleeps);
   use_bursts(net, results);
   // Half of a round trip contains the posts of one message at both ends.
   const double posts = posts_of_a_ping(machine, sleeps);

@@ -35,7 +35,7 @@ MachineModel ideal(std::vector<int> hosts, int cores = 64) {
   f.cores = cores;
   f.copy = f.reduce = {kFree, kFree, kFree};
   f.exchanged = {kFree, kFree, kFree};
-  f.memory = f.handed = f.net.socket = f.net.nic = kFree;
+  f.memory = f.handed = f.net.copied = f.net.nic = kFree;
   f.call = f.post = f.look = f.latency = f.yield = f.net.latency = f.net.post = 0;
   f.eager = f.net.eager = 1e12;
   return f;
@@ -171,7 +171,7 @@ TEST(Cost, OneRoundSavesTheRoundsOfTheAgreement) {
 TEST(Cost, LoopbackIsSockets) {
   MachineModel f = ideal(std::vector<int>(2, 0), 2);
   f.loopback = true;
-  f.net.socket = 1e9;
+  f.net.copied = 1e9;
   f.net.post = 3e-6;
   f.net.nic = 1;  // is not passed
   const double S = 1e6;

@@ -2,39 +2,15 @@
 #include <gtest/gtest.h>
 
 #include <map>
-#include <numeric>
 #include <utility>
 
 #include "collectives/algorithms/algorithms.h"
 #include "collectives/tuner/cost/cost_model.h"
 #include "collectives/tuner/cost/token_buckets.h"
+#include "tests/tuner/cost/network_of.h"
 
 namespace ringwood {
 namespace {
-
-constexpr double kBeta = 0.8e-9;  // seconds of a host's interface for a byte
-
-// Only the network costs anything.
-MachineModel network_of(std::vector<int> hosts) {
-  constexpr double kFree = 1e17;
-  MachineModel f;
-  f.hosts = std::move(hosts);
-  f.cores = 64;
-  f.copy = f.reduce = {kFree, kFree, kFree};
-  f.exchanged = {kFree, kFree, kFree};
-  f.memory = f.handed = f.net.socket = kFree;
-  f.call = f.post = f.look = f.latency = f.yield = f.net.latency = f.net.post = 0;
-  f.eager = f.net.eager = 1e12;
-  f.net.nic = 1 / kBeta;
-  return f;
-}
-
-// One rank on each.
-MachineModel network_of(int hosts) {
-  std::vector<int> places(hosts);
-  std::iota(places.begin(), places.end(), 0);
-  return network_of(std::move(places));
-}
 
 std::vector<Schedule> direct_all_gather(int n) {
   const AlgorithmRow* row = find_algorithm(Collective::all_gather, "direct");

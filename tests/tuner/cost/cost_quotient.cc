@@ -55,7 +55,7 @@ TEST(CostQuotient, OfHostsThatShareCoresHasItsPart) {
   machine.cores = 2;
   machine.net.sharing = 4;
   machine.net.post = 10e-6;
-  machine.net.socket = 1e9;
+  machine.net.copied = 1e9;
   const SharedPlacement on = placement_of(machine, 16);
   for (const AlgorithmRow& row : algorithm_table()) {
     const auto symmetry = row.accepts(on->where(0)) && moves_data(row.collective)

@@ -48,6 +48,7 @@ TEST(PortPrior, IsOfTheFastestDeviceThatIsUp) {
   ASSERT_TRUE(sys.prior());
   EXPECT_DOUBLE_EQ(sys.prior()->rate, 25e9 / 8);
   EXPECT_EQ(sys.prior()->rails, 1);
+  EXPECT_FALSE(sys.prior()->rdma);
 }
 
 TEST(PortPrior, CountsActivePortsAsRails) {
@@ -58,6 +59,7 @@ TEST(PortPrior, CountsActivePortsAsRails) {
   sys.port("mlx5_2/ports/1", "1: DOWN", "10 Gb/sec (4X SDR)");
   ASSERT_TRUE(sys.prior());
   EXPECT_DOUBLE_EQ(sys.prior()->rate, 150e9 / 8);
+  EXPECT_TRUE(sys.prior()->rdma);
   EXPECT_EQ(sys.prior()->rails, 2);
 }
 

@@ -199,7 +199,7 @@ TEST(ProbeResults, ACoreThatSleepsPaysForItsMessages) {
       machine.net.post = 1e-6;
       machine.net.sharing = sharing;
       use_results(machine, with_cores(4), names_of(4), sleeps);
-      EXPECT_DOUBLE_EQ(machine.net.socket, 0.5e9);
+      EXPECT_DOUBLE_EQ(machine.net.copied, 0.5e9);
       const bool measured = sleeps || sharing > 1;
       EXPECT_EQ(machine.net.post > 3e-6, measured) << sleeps << " " << sharing;
       if (!measured) EXPECT_DOUBLE_EQ(machine.net.post, 1e-6);
@@ -208,13 +208,28 @@ TEST(ProbeResults, ACoreThatSleepsPaysForItsMessages) {
     }
 }
 
+// Nothing else has measured what a message over RDMA takes of a core.
+TEST(ProbeResults, ACoreOfRdmaIsMeasuredWhereverItWaits) {
+  for (const bool sleeps : {false, true}) {
+    MachineModel machine;
+    use_rdma_prior(machine);
+    ProbeResults results = with_cores(4);
+    for (ProbeReport& report : results.busy) report.streamed = 0.5e-6;
+    use_results(machine, results, names_of(4), sleeps);
+    EXPECT_DOUBLE_EQ(machine.net.copied, 0.5e9);
+    EXPECT_EQ(machine.net.post > 3e-6, sleeps);
+    if (!sleeps) EXPECT_EQ(machine.net.post < 1e-6 && machine.net.post > 0.5e-6, true);
+    EXPECT_DOUBLE_EQ(ping_of(machine, sleeps), 10e-6);
+  }
+}
+
 TEST(ProbeResults, AnUnknownCoreLeavesTheCalibration) {
   const std::vector<double> all(4, kRate);
   MachineModel machine;
   const NetworkParameters before = machine.net;
   use_results(machine, probed(all, all, 1e18), names_of(4), true);
   EXPECT_EQ(machine.net.post, before.post);
-  EXPECT_EQ(machine.net.socket, before.socket);
+  EXPECT_EQ(machine.net.copied, before.copied);
   EXPECT_EQ(machine.net.burst, 0);
 }
 
