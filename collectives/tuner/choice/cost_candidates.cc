@@ -114,7 +114,7 @@ class Contest {
         continue;
       }
       const bool far_off = candidates_[i].segments > 1 && expected(i) * times > most * kFarOff;
-      judge(i, judge_.within_budget() && !far_off);
+      judge(i, judge_.within_budget(built_[entries_[i].built]) && !far_off);
       judged_.push_back(i);
       best_ = std::min(best_, candidates_[i].seconds * times);
       best_zero_copy_ = std::min(best_zero_copy_, candidates_[i].zero_copy_seconds * times);

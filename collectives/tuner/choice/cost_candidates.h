@@ -17,7 +17,8 @@
 
 namespace ringwood {
 
-// Of FairShare::work(), for all candidates of a query together, and for each row.
+// Of FairShare::work(), for all exact candidates of a query together, as much for all that are in
+// wire formats, and for each row.
 inline constexpr size_t kMaxWork = 120000, kMaxWorkEach = 60000;
 // Of all ranks together, where all are simulated.
 inline constexpr size_t kMaxSteps = 20000;

@@ -27,11 +27,14 @@ double in_steps(double seconds) {
   return std::bit_cast<double>((std::bit_cast<uint64_t>(seconds) + kHalf) >> kDropped << kDropped);
 }
 
-void CostJudge::enter(const BuiltRow& built) { work_ += kWorkOfStep * built.steps; }
+void CostJudge::enter(const BuiltRow& built) { work_of(built) += kWorkOfStep * built.steps; }
 
 bool CostJudge::may_zero_copy() const {
-  return machine_.staged && static_cast<double>(query_.bytes) >= machine_.zero_copy &&
-         !all_apart(machine_.hosts, query_.n, machine_.loopback);
+  const auto bytes = static_cast<double>(query_.bytes);
+  const bool in_memory = machine_.staged && bytes >= machine_.zero_copy &&
+                         !all_apart(machine_.hosts, query_.n, machine_.loopback);
+  const NetworkParameters& net = machine_.net;
+  return in_memory || (net.carrier == PathClass::rdma && bytes >= net.zero_copy);
 }
 
 // The time is a weighted sum of the samples'; but what the busiest resource has to do is known.
@@ -46,8 +49,8 @@ Prediction CostJudge::simulate(BuiltRow& built, int segment_count, size_t bytes,
     const Prediction of_sample = known ? predict(built.models[i], load, machine)
                                        : predict(model_of(s, segment_count, load), load, machine);
     built.work += of_sample.work;
-    work_ += of_sample.work;
-    if (!known) work_ += kWorkOfStep * s.steps * static_cast<size_t>(segment_count);
+    work_of(built) += of_sample.work;
+    if (!known) work_of(built) += kWorkOfStep * s.steps * static_cast<size_t>(segment_count);
     p.simulated = p.simulated && of_sample.simulated;
     p.seconds += s.weight * of_sample.seconds;
     if (!p.simulated) break;
@@ -150,7 +153,7 @@ double CostJudge::estimate(BuiltRow& built, int count) {
   const CostBounds& b = built.bounds;
   if (built.samples().empty()) return kUnknown * b.estimate(count);
   double off = kUnknown;
-  if ((built.single[0] || within_budget()) && single(built, false).simulated) {
+  if ((built.single[0] || within_budget(built)) && single(built, false).simulated) {
     if (count > 1) return kExpected * expected(built, count);
     off = single(built, false).seconds / std::max(1e-12, b.estimate());
   }

@@ -28,9 +28,10 @@ class CostJudge final {
 
   // Enters a row. All rows must be entered before the first is judged.
   void enter(const BuiltRow& built);
-  size_t work() const { return work_; }
-  // The work done so far is within kMaxWork.
-  bool within_budget() const { return work_ <= kMaxWork; }
+  size_t work() const { return exact_work_ + encoded_work_; }
+  // The work done so far for rows in exact form, or for those in wire formats, is within kMaxWork.
+  // Each has its own, or those in three forms would leave too little to simulate the exact ones.
+  bool within_budget(const BuiltRow& built) const { return work_of(built) <= kMaxWork; }
   // Of many segments, about, from what is known about one.
   double expected(const BuiltRow& built, int segment_count) const;
   // `worth`: of candidates that take longer with private buffers shared ones are not simulated.
@@ -47,9 +48,16 @@ class CostJudge final {
   double estimate(BuiltRow& built, int count);
   Times times_of(BuiltRow& built, int segment_count, bool may_simulate, double worth);
 
+  size_t& work_of(const BuiltRow& built) {
+    return built.wire == WireFormat::exact ? exact_work_ : encoded_work_;
+  }
+  size_t work_of(const BuiltRow& built) const {
+    return built.wire == WireFormat::exact ? exact_work_ : encoded_work_;
+  }
+
   const CandidateQuery& query_;
   const MachineModel& machine_;
-  size_t work_ = 0;
+  size_t exact_work_ = 0, encoded_work_ = 0;
 };
 
 }  // namespace ringwood
