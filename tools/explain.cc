@@ -26,6 +26,7 @@ namespace {
 struct RawArguments {
   QueryWords words;
   Shape shape;
+  LinkWords links;
   std::string parameters = "host", save, tuning;
   int nodes = 1, cores = 0;
   double tolerance = -1;
@@ -156,6 +157,7 @@ void run_explain(const RawArguments& typed) {
     parameters.machine.hosts = placed.hosts;
     parameters.machine.nodes = placed.nodes;
   }
+  use_links(typed.links, parameters);
   set_cores(parameters.machine, typed.cores, file, typed.parameters == "host");
   const MachineModel& machine = parameters.machine;
   if (!typed.save.empty()) save_parameters(typed.save, machine);
@@ -195,6 +197,7 @@ void add_explain_command(CLI::App& app) {
   add("--cores", typed->cores, "N",
       "of each host (of a file; or this host's, for several hosts one for each rank at least)")
       ->check(whole(1, 4096));
+  add_links(*command, typed->links);
   add_type_and_op(*command, typed->words.type, typed->words.op);
   add("--tolerance", typed->tolerance, "ERROR",
       "relative error that sums may have (RINGWOOD_TOLERANCE)")
@@ -213,6 +216,7 @@ void add_explain_command(CLI::App& app) {
        {"ringwood explain all_reduce 64M --ranks 16 --hosts 4",
         "four hosts like this one, a core for each rank"},
        {"ringwood explain all_gather 64M --hosts 2048x8 --parameters cluster.txt", ""},
+       {"ringwood explain all_reduce 64M --hosts 4x8 --rdma --nic 50G", "on InfiniBand or RoCE"},
        {"ringwood explain all_reduce 64M --hosts 2 --tolerance 0.016", "fewer bytes between hosts"},
        {"ringwood explain broadcast 8 --dtype bfloat16 --json", "for programs"}},
       {{0, "all is well"}, {1, "this host could not be measured"}, {2, "bad input"}});

@@ -13,6 +13,7 @@
 #include "tools/command/text_files.h"
 #include "tools/command/types_and_ops.h"
 #include "tools/perf/perf.h"
+#include "tools/simulate/simulate_values.h"
 #include "transports/base/error.h"
 #include "transports/base/knobs/knobs.h"
 
@@ -65,6 +66,7 @@ Parameters read_parameters_from(const std::string& source, const Options& option
     found.machine.net.nic = prior->rate;
     found.machine.net.rails = prior->rails;
     found.priors = {"nic", "rails"};
+    if (prior->rdma) use_links({"", true}, found);
     return found;
   }
   if (source == "default") return {MachineModel{}, "default", {}};
@@ -85,6 +87,27 @@ Parameters read_parameters_from(const std::string& source, const Options& option
 
 void save_parameters(const std::string& file, const MachineModel& machine) {
   write_all("--save", file, print(machine) + "\n");
+}
+
+void add_links(CLI::App& command, LinkWords& words) {
+  command
+      .add_option("--nic", words.nic,
+                  "bytes/s of all ports of a host, each way (as the parameters have it)")
+      ->type_name("RATE");
+  command.add_flag("--rdma", words.rdma,
+                   "hosts are linked by InfiniBand or RoCE; where the parameters have not measured "
+                   "that, as such cards usually are");
+}
+
+void use_links(const LinkWords& words, Parameters& parameters) {
+  if (!words.nic.empty()) {
+    parameters.machine.net.nic = parse_rate("--nic", words.nic);
+    parameters.priors.emplace_back("nic");
+  }
+  if (!words.rdma || parameters.machine.net.carrier == PathClass::rdma) return;
+  use_rdma_prior(parameters.machine);
+  for (const char* name : {"carrier", "net_latency", "net_post", "net_copied", "net_eager"})
+    parameters.priors.emplace_back(name);
 }
 
 std::vector<int> nodes_of(const std::vector<int>& hosts, int nodes) {

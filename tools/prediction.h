@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include <CLI/CLI.hpp>
+
 #include "collectives/tuner/choice/choose.h"
 #include "collectives/tuner/machine/machine_model.h"
 #include "tools/shape.h"
@@ -37,6 +39,15 @@ struct Parameters {
 Parameters read_parameters_from(const std::string& source, const Options& options);
 bool is_file(const std::string& source);
 void save_parameters(const std::string& file, const MachineModel& machine);
+
+// The links between hosts, as they are typed, in place of the parameters' own.
+struct LinkWords {
+  std::string nic;    // bytes/s; "": as the parameters have it
+  bool rdma = false;  // whatever the parameters have
+};
+void add_links(CLI::App& command, LinkWords& words);
+// Takes the priors of such cards (use_rdma_prior()) where the parameters' links are sockets.
+void use_links(const LinkWords& words, Parameters& parameters);
 
 // By rank: its memory node, with up to `nodes` on each host. `hosts` is in order.
 std::vector<int> nodes_of(const std::vector<int>& hosts, int nodes);

@@ -6,11 +6,11 @@ import re
 import subprocess
 
 import pytest
-from ringwood_command import BINARY, environment, run
+from ringwood_command import BINARY, complaints, environment, run
 
 
-def explained(*arguments: str) -> dict:
-    done = run("explain", *arguments, "--parameters", "default", "--json")
+def explained(*arguments: str, parameters: str = "default") -> dict:
+    done = run("explain", *arguments, "--parameters", parameters, "--json")
     assert (done.returncode, done.stderr) == (0, "")
     return json.loads(done.stdout)
 
@@ -270,3 +270,45 @@ def test_cores_are_counted_alike_in_explain_and_simulate(words, cores):
         assert done.returncode == 0, done.stderr
         said = int(re.search(r"(\d+) cores? each", done.stdout)[1])
         assert said == cores, done.stdout
+
+
+def test_links_between_hosts_may_be_named():
+    """What the parameters have not measured is as cards of that kind usually are."""
+    place, links = ["all_gather", "64M", "--hosts", "4"], ["--rdma", "--nic", "50G"]
+    rdma, sockets = explained(*place, *links), explained(*place, "--nic", "50G")
+    assert " carrier=rdma " in rdma["parameters"] and " nic=50000000000 " in rdma["parameters"]
+    assert rdma["origins"]["carrier"] == rdma["origins"]["nic"] == "prior"
+    assert " carrier=socket " in sockets["parameters"]
+
+    def ring(report: dict) -> dict:
+        rows = report.get("rows", report.get("candidates"))
+        return next(r for r in rows if (r["algorithm"], r["segments"]) == ("ring", 1))
+
+    # Large messages of shared memory are read by the device: no core copies them.
+    assert ring(rdma)["shared_time_us"] < ring(rdma)["time_us"] < ring(sockets)["time_us"] / 2
+    words = ["-a", "ring", "--segments", "1", "--parameters", "default"]
+    done = run("simulate", *place, *links, *words, "--json")
+    assert ring(json.loads(done.stdout))["time_us"] == pytest.approx(
+        ring(rdma)["time_us"], rel=0.01
+    )
+    words = ["all_gather", "ring", "--sizes", "64M", "--hosts", "4", "--parameters", "default"]
+    done = run("schedule", "cost", *words, *links, "--json")
+    (row,) = json.loads(done.stdout)["rows"]
+    assert row["time_us"] == pytest.approx(ring(rdma)["time_us"], rel=0.01)
+
+
+@pytest.mark.parametrize("command", [["explain"], ["simulate"]])
+def test_a_rate_of_no_port_is_refused(command):
+    done = run(*command, "all_reduce", "1M", "--hosts", "2", "--nic", "fast")
+    assert done.returncode == 2 and "--nic" in complaints(done)
+    assert len(complaints(done).splitlines()) == 1
+
+
+def test_measured_links_stay_as_they_were_measured(tmp_path):
+    file = tmp_path / "parameters"
+    told = explained("all_reduce", "8")["parameters"]
+    measured = told.replace(" carrier=socket ", " carrier=rdma ")
+    file.write_text(measured.replace(" net_latency=3.8e-06 ", " net_latency=7e-06 ") + "\n")
+    report = explained("all_reduce", "8", "--rdma", parameters=str(file))
+    assert report["parameters"] == file.read_text().strip()
+    assert report["origins"]["net_latency"] == str(file)

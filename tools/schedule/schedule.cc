@@ -266,6 +266,7 @@ void add_cost(CLI::App& command, const RawArguments& typed, int& exit_code) {
   add_type_and_op(*action, cost->type, cost->op);
   add("--parameters", cost->parameters, "host|default|FILE",
       "measured ones of this host, the defaults, or those of a file (host)");
+  add_links(*action, cost->links);
   add_json(*action, typed);
   add_help(
       *action,

@@ -130,7 +130,9 @@ int print_costs(const TypedSchedule& typed, const TypedCost& cost) {
   const Schedules schedules = read_schedules(typed);
   // What is not proved may not end.
   ProvedSchedules::create(schedules.collective, schedules.all, typed.root);
-  MachineModel machine = read_parameters_from(cost.parameters, options).machine;
+  Parameters parameters = read_parameters_from(cost.parameters, options);
+  use_links(cost.links, parameters);
+  MachineModel machine = std::move(parameters.machine);
   machine.hosts = schedules.hosts;
   if (machine.hosts.empty()) machine.hosts.assign(schedules.all.size(), 0);
   machine.nodes.clear();

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/prediction.h"
 #include "tools/schedule/schedule_source.h"
 
 namespace ringwood::tools {
@@ -12,6 +13,7 @@ namespace ringwood::tools {
 struct TypedCost {
   std::string sizes, first = "8", last = "64M", type = "float32", op = "sum", parameters = "host";
   int factor = 8;
+  LinkWords links;
 };
 
 struct ScheduleCost {

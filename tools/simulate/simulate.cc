@@ -38,6 +38,7 @@ struct RawArguments {
   std::string rail_use, island_rate = "150G", island_latency = "3us";
   std::vector<std::string> slow, slow_links, dead, dead_uplinks, slow_ranks, late;
   Shape shape;
+  LinkWords links;
   int cores = 0, rails = 0;
   double oversubscription = 0;
   std::string scale, like, replay, group;
@@ -102,9 +103,10 @@ void set_faults(const RawArguments& typed, SimulateOptions& options) {
 
 // The parameters, for the hosts and leaves that were typed.
 void set_machine(const RawArguments& typed, SimulateOptions& options) {
-  MachineModel machine = typed.cluster
-                             ? typed.cluster->machine
-                             : read_parameters_from(typed.parameters, options.knobs).machine;
+  Parameters parameters = typed.cluster ? Parameters{typed.cluster->machine, "", {}}
+                                        : read_parameters_from(typed.parameters, options.knobs);
+  use_links(typed.links, parameters);
+  MachineModel machine = std::move(parameters.machine);
   machine.hosts = std::move(options.machine.hosts);
   machine.nodes.clear();
   machine.net.leaves.clear();
@@ -275,6 +277,7 @@ void add_network_options(CLI::App& command, RawArguments& typed) {
   const auto add = [&](const char* name, auto& value, const char* type, const char* description) {
     return command.add_option(name, value, description)->type_name(type);
   };
+  add_links(command, typed.links);
   add("--rails", typed.rails, "N", "ports of each host (those of the parameters)")
       ->check(whole(1, Network::kMaxRails));
   add("--rail-use", typed.rail_use, "striped|rank",

@@ -222,8 +222,10 @@ void take_prediction(const SimulateOptions& options, SimulatedRow& row, RowProfi
   query.machine = &options.machine;
   const TuningChoice choice{row.algorithm, row.segments, row.wire};
   const Candidate c = predict_choice(query, options.knobs, choice, profiles);
-  // Where chunks would be empty, the choice has larger ones in their place.
-  row.one_host = c.simulated && !Simulated(options, row, work).has_empty_chunks();
+  // Of many segments two stand for all; and where chunks would be empty, the choice has larger ones
+  // in their place.
+  row.one_host =
+      c.simulated && row.segments <= 2 && !Simulated(options, row, work).has_empty_chunks();
   row.estimated = !row.one_host;
   row.healthy.seconds = c.seconds;
   row.healthy.busiest = c.busiest;
