@@ -97,6 +97,7 @@ CostJudge::Times CostJudge::times_of(BuiltRow& built, int segment_count, bool ma
   if (p.simulated && times.extended) p.seconds = std::max(p.seconds, built.bounds.resource);
   times.seconds = times.zero_copy_seconds =
       p.simulated ? p.seconds : estimate(built, segment_count);
+  if (!p.simulated) times.zero_copy_seconds *= shared_part(built);
   if (!p.simulated || !may_zero_copy() || built.steps > kSharedSteps || times.seconds > worth)
     return times;
   const Prediction zero_copy = in_segments(built, segment_count, true);
@@ -144,6 +145,14 @@ double CostJudge::expected(const BuiltRow& built, int segment_count) const {
   const double first = latencies + (single - latencies) / segment_count;
   return in_steps(std::max(first, b.resource / segment_count) +
                   (segment_count - 1) * (b.resource / segment_count + b.posts));
+}
+
+// Of what a row takes with private buffers, what it takes with shared ones: that of one segment, if
+// both were simulated. Or each estimate would lose by its shared buffers.
+double CostJudge::shared_part(const BuiltRow& built) const {
+  const std::optional<Prediction>&apart = built.single[0], &shared = built.single[1];
+  if (!apart || !shared || !apart->simulated || !shared->simulated) return 1;
+  return shared->seconds / std::max(1e-12, apart->seconds);
 }
 
 // Estimates are close to the lower bounds. So that they do not win by that, each is scaled by how

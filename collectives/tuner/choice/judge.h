@@ -46,6 +46,7 @@ class CostJudge final {
   Prediction in_segments(BuiltRow& built, int segment_count, bool zero_copy);
   Prediction pipeline(BuiltRow& built, int segment_count, bool zero_copy);
   double estimate(BuiltRow& built, int count);
+  double shared_part(const BuiltRow& built) const;
   Times times_of(BuiltRow& built, int segment_count, bool may_simulate, double worth);
 
   size_t& work_of(const BuiltRow& built) {

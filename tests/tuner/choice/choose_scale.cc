@@ -279,6 +279,39 @@ TEST(ChooseAtScale, SmallFloatsInSmallMessagesTakeFewRounds) {
   EXPECT_LE(sum_roundings(*find_algorithm(q.collective, small.algorithm), siblings), 8);
 }
 
+// Formats are further candidates: who allows an error gets nothing slower for it.
+TEST(ChooseAtScale, ATolerancesChoiceIsNotSlower) {
+  MachineModel machine;
+  machine.cores = 8;
+  for (int r = 0; r < 64; ++r) machine.hosts.push_back(r / 8);
+  for (const size_t mib : {1, 16, 64}) {
+    ModelQuery q = query(Collective::all_reduce, mib << 20, machine);
+    const TuningChoice exact = choose(q, {});
+    q.tolerance = 0.016;
+    const TuningChoice within = choose(q, {});
+    EXPECT_LE(within.seconds, exact.seconds) << mib << " MiB: " << within.algorithm;
+  }
+}
+
+// A row that gains by shared buffers in one segment gains in many, whether they are simulated or
+// estimated; or it would lose against rows whose segments were simulated.
+TEST(ChooseAtScale, EstimatesGainBySharedBuffersAsSimulationsDo) {
+  MachineModel machine;
+  machine.cores = 8;
+  for (int r = 0; r < 64; ++r) machine.hosts.push_back(r / 8);
+  const ModelQuery q = query(Collective::all_reduce, size_t{16} << 20, machine);
+  std::map<std::string, double> of_one;  // by row: what is left of its time
+  int estimates = 0;
+  for (const Candidate& c : explain(q, {}))
+    if (c.segments == 1 && c.simulated) of_one[c.algorithm] = c.zero_copy_seconds / c.seconds;
+  for (const Candidate& c : explain(q, {})) {
+    if (c.segments == 1 || c.simulated || !of_one.contains(c.algorithm)) continue;
+    EXPECT_NEAR(c.zero_copy_seconds / c.seconds, of_one[c.algorithm], 0.01) << c.algorithm;
+    estimates += of_one[c.algorithm] < 0.99;
+  }
+  EXPECT_GT(estimates, 0);
+}
+
 // The same parameters, wherever they come from.
 TEST(ChooseAtScale, AllRanksChooseAlike) {
   for (const int n : {128, 1024}) {
