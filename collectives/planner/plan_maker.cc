@@ -11,14 +11,6 @@
 #include "collectives/schedule/compose.h"
 
 namespace ringwood {
-namespace {
-
-// Limit of the steps of all ranks for which sums are traced (sums.h), at about 0.3 us and 50 bytes
-// each. Beyond it, the rows of the table are assumed to behave as with fewer ranks, where tests
-// show that they agree (tests/plan/sums.cc).
-constexpr size_t kMaxTraced = 4 << 20;
-
-}  // namespace
 
 PlanMaker::PlanMaker(int rank, int n, std::shared_ptr<const Tuner> tuner, bool slots,
                      uint32_t epoch)
@@ -95,7 +87,9 @@ std::shared_ptr<const Sums> PlanMaker::sums(const Source& source, const Collecti
 std::shared_ptr<const Sums> PlanMaker::trace(const Source& source, const CollectiveArgs& args,
                                              WireFormat wire) const {
   const size_t mine = schedule(source, rank_, args.root).steps.size();
-  if (mine * static_cast<size_t>(n_) > kMaxTraced) {
+  // Of the choice's rows, which it counts only about, some more.
+  const size_t most = source.row ? kMaxTracedSteps + kMaxTracedSteps / 4 : kMaxTracedSteps;
+  if (mine * static_cast<size_t>(n_) > most) {
     if (!scales_operands(args.type, args.op)) return nullptr;
     throw Error(
         ErrorCode::unsupported,

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "collectives/algorithms/algorithms.h"
+#include "collectives/kernels/accumulate.h"
 #include "collectives/tuner/choice/row_profiles.h"
 
 namespace ringwood {
@@ -104,6 +105,7 @@ CandidateQuery query_of(const ModelQuery& q, const Options& options, const Algor
   if (!row && reduces(q.collective) && gains_by_accumulation(q.type, q.op))
     query.rounding =
         is_integer(q.type) ? CandidateQuery::Rounding::once : CandidateQuery::Rounding::seldom;
+  query.traced = !row && reduces(q.collective) && scales_operands(q.type, q.op);
   query.tolerance = tolerance_of(q, options);
   query.segments = q.bytes == 0 && weighed_bytes(q) > 0 ? std::max(1, segments) : segments;
   query.segment_bytes = options.segment_bytes;

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "collectives/plan/sums.h"
 #include "collectives/tuner/choice/built_rows.h"
 #include "collectives/tuner/choice/judge.h"
 
@@ -36,12 +37,16 @@ class Contest {
     for (const WireFormat wire : {WireFormat::exact, WireFormat::bf16, WireFormat::int8})
       for (const AlgorithmRow* row : query_.rows)
         if (wire == WireFormat::exact || builder_.may_encode()) enter(*row, wire);
+    if (query_.traced) keep_those_that_are_traced();
     if (query_.rounding == CandidateQuery::Rounding::once) keep_those_that_add_once();
     // One segment first: that is the least work, so every row that may win is simulated at all, and
     // what it takes says in which order the others are worth it.
     contend(order_of([](const Candidate& c) { return c.segments == 1; }, &Contest::least));
     contend(order_of([](const Candidate& c) { return c.segments > 1; }, &Contest::expected));
     mark_chosen(min_regret());
+    chosen_ = true;
+    for (const size_t i : judged_)
+      if (query_.all && candidates_[i].simulated) share(i);
     for (const size_t i : refused_) judge(i, query_.all);
     for (const size_t i : beaten_) {
       candidates_[i].seconds = candidates_[i].zero_copy_seconds = entries_[i].least;
@@ -147,19 +152,34 @@ class Contest {
   }
 
   // Applies only if there is such a row at all.
-  void keep_those_that_add_once() {
-    const auto once = [](const Candidate& c) { return c.why_not.empty() && c.roundings == 1; };
-    if (std::ranges::none_of(candidates_, once)) return;
+  template <class Which>
+  void keep_only(const Which& which, const char* why_not) {
+    const auto kept = [&](size_t i) { return candidates_[i].why_not.empty() && which(i); };
+    std::vector<size_t> others;
     for (size_t i = 0; i < entries_.size(); ++i)
-      if (candidates_[i].why_not.empty() && !once(candidates_[i])) {
-        candidates_[i].why_not = "its partial sums may overflow";
-        candidates_[i].handicap = kInfinite;
-        refused_.push_back(i);
-      }
+      if (candidates_[i].why_not.empty() && !kept(i)) others.push_back(i);
+    const auto all = std::ranges::count_if(candidates_, [](auto& c) { return c.why_not.empty(); });
+    if (others.size() == static_cast<size_t>(all)) return;
+    for (const size_t i : others) {
+      candidates_[i].why_not = why_not;
+      candidates_[i].handicap = kInfinite;
+      refused_.push_back(i);
+    }
+  }
+  void keep_those_that_add_once() {
+    keep_only([&](size_t i) { return candidates_[i].roundings == 1; },
+              "its partial sums may overflow");
+  }
+  void keep_those_that_are_traced() {
+    const auto traced = [&](size_t i) {
+      return built_[entries_[i].built].profile->schedule_steps <= kMaxTracedSteps;
+    };
+    keep_only(traced, "too many steps to find the sums that are to be scaled");
   }
 
   double worth(size_t i) const {
-    if (query_.all || host_count(machine_) == 1) return kInfinite;
+    // Whoever asks for all of them gets them after the choice, whose budget that would use up.
+    if ((query_.all && chosen_) || host_count(machine_) == 1) return kInfinite;
     return kWorthSharing * best_ / candidates_[i].handicap;
   }
 
@@ -171,6 +191,14 @@ class Contest {
     c.zero_copy_seconds = times.zero_copy_seconds;
     c.simulated = times.simulated && !times.extended;
     c.busiest = built_[entries_[i].built].bounds.busiest(c.segments);
+  }
+
+  // With shared buffers, which were not worth it for the choice.
+  void share(size_t i) {
+    Candidate& c = candidates_[i];
+    const CostJudge::Times times =
+        judge_.judge(built_[entries_[i].built], c.segments, true, worth(i));
+    if (times.simulated) c.zero_copy_seconds = times.zero_copy_seconds;
   }
 
   const char* why_slower(size_t i) const {
@@ -237,6 +265,7 @@ class Contest {
   std::vector<size_t> beaten_, judged_, refused_;
   // Of those judged, with their handicaps.
   double best_ = kInfinite, best_zero_copy_ = kInfinite;
+  bool chosen_ = false;
 };
 
 }  // namespace

@@ -37,6 +37,9 @@ struct CandidateQuery {
   // faster; or only those that do it once, if there are any.
   enum class Rounding { free, seldom, once };
   Rounding rounding = Rounding::free;
+  // Each rank has to find out which of its additions complete a sum (sums.h): only rows of so few
+  // steps that this can be traced, if there are any.
+  bool traced = false;
   // Above 0: rows may send in a wire format between hosts where all ranks still end with the same
   // bits and their error is within it (wire.h), from kMinEncoded bytes up.
   double tolerance = 0;

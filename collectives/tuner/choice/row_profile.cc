@@ -74,6 +74,7 @@ class Profiler {
     p.messages = l.messages;
     p.chunks_moved = l.chunks_moved;
     p.steps = l.steps * static_cast<size_t>(whole.n);
+    p.schedule_steps = l.schedule_steps * static_cast<size_t>(whole.n);
     many_messages_ = l.messages > kMaxStepsOfARank;
     many_steps_ = l.steps > kMaxStepsOfARank;
     find_samples(p);
@@ -89,6 +90,7 @@ class Profiler {
   // Of a rank's schedule, of two of them the longer: rank 0 may be the root.
   struct Lengths {
     size_t steps = 0, messages = 0, chunks_moved = 0;  // steps: at most, once it is bound
+    size_t schedule_steps = 0;
     int chunks = 0;
   };
 
@@ -110,6 +112,7 @@ class Profiler {
       Schedule s = build(on, rank);
       l.chunks = s.chunks;
       l.steps = std::max(l.steps, bound_steps(s, row_.collective));
+      l.schedule_steps = std::max(l.schedule_steps, s.steps.size());
       std::erase_if(s.steps, [](const Step& step) { return step.peer < 0; });
       size_t messages = 0, sent = 0, received = 0;
       for (size_t i = 0; i < s.steps.size(); i = end_of_message(s.steps, i)) ++messages;
@@ -137,7 +140,8 @@ class Profiler {
     const auto grown = [&](size_t x) {
       return static_cast<size_t>(static_cast<double>(x) * times);
     };
-    Lengths l{grown(after.steps), grown(after.messages), grown(after.chunks_moved), after.chunks};
+    Lengths l{grown(after.steps), grown(after.messages), grown(after.chunks_moved),
+              grown(after.schedule_steps), after.chunks};
     if (after.chunks != before.chunks) l.chunks = static_cast<int>(after.chunks * times);
     return l;
   }
