@@ -2,11 +2,12 @@
 // (collectives/simulate), and how long the choice takes:
 //
 //   bench_regret --ranks 64,256 --bytes 1024,65536 --collectives all_reduce,broadcast
+//                --networks tcp,slow-host
 //
-// A line for each case: collective, ranks, bytes (of a block where there are blocks), the chosen
+// A line for each case: network, collective, ranks, bytes (of a block where there are blocks), the chosen
 // row and what it takes, the best one and what that takes, their ratio, and the milliseconds of a
 // core of choose(), the first time and the second. Hosts of 8 ranks and 8 cores, default
-// parameters, or other bytes/s of a host (--nic). Candidates are the rows of the table, each in one
+// parameters, and one of kNetworks. Candidates are the rows of the table, each in one
 // segment and in those that the choice considers. One whose busiest resource has more to do than
 // the chosen one takes cannot be the best; it is not simulated, nor is one of more than
 // kMaxMessages.
@@ -30,10 +31,54 @@ namespace {
 
 constexpr int kRanksOfAHost = 8;
 
+// What lies between the hosts, as the choice knows it and as it is simulated.
+struct Between {
+  MachineModel machine;
+  NetworkShape shape;
+  Faults faults;
+};
+
+// A port of 10 Gbit/s and sockets, the default.
+void use_tcp(Between&) {}
+// 400 Gbit/s of InfiniBand or RoCE.
+void use_rdma(Between& b) {
+  use_rdma_prior(b.machine);
+  b.machine.net.nic = 50e9;
+}
+// One of the hosts at half its rate, which the group has measured.
+void use_slow_host(Between& b) { b.machine.net.exceptions = {{1, 0.5, "slow", -1}}; }
+// Leaf switches of 4 hosts with 2 uplinks each; latency between them.
+void use_leaves(Between& b) {
+  constexpr int kHosts = 4, kUplinks = 2;
+  NetworkParameters& net = b.machine.net;
+  net.far = {10e-6, net.nic * kUplinks / kHosts, 1};
+  for (int h = 0; h < host_count(b.machine); ++h) net.leaves.push_back(h / kHosts);
+  b.shape.leaf = kHosts;
+  b.shape.uplinks = kUplinks;
+}
+
+constexpr struct {
+  const char* name;
+  void (*use)(Between&);
+} kNetworks[] = {
+    {"tcp", use_tcp}, {"rdma", use_rdma}, {"slow-host", use_slow_host}, {"leaves", use_leaves}};
+
+// As `ringwood simulate` has it: what makes a host or a path slow is simulated.
+Between simulated(const Between& known) {
+  Between b = known;
+  NetworkParameters& net = b.machine.net;
+  for (const HostException& one : net.exceptions)
+    b.faults.ports.push_back({one.host, one.rail, one.rate, PortWay::both});
+  net.exceptions.clear();
+  if (net.far) net.far->rate = net.nic;
+  return b;
+}
+
 struct Case {
   Collective collective = Collective::all_reduce;
   size_t bytes = 0;  // of the whole buffer, or of n blocks
   int n = 0;
+  std::string network;
 };
 
 std::vector<std::string> parts_of(const std::string& text) {
@@ -51,8 +96,13 @@ double cpu_seconds() {
 
 class Comparison {
  public:
-  Comparison(const Case& one, double nic) : n_(one.n), profiles_(machine(one.n, nic), one.n) {
-    machine_ = machine(n_, nic);
+  explicit Comparison(const Case& one)
+      : name_(one.network),
+        n_(one.n),
+        known_(between(one)),
+        simulated_(simulated(known_)),
+        profiles_(machine_, n_),
+        hosts_(placement_of(machine_, n_)) {
     query_.collective = one.collective;
     query_.bytes = one.bytes;
     query_.n = n_;
@@ -75,8 +125,11 @@ class Comparison {
     request.load.agreement = true;
     request.load.out_of_place = true;
     request.load.one_round = choice.segments == 1 && in_one_round(row);
-    const Network network(machine_, n_, {}, {});
-    return run_events(bind_traffic(request, machine_, network), machine_, network).seconds;
+    const MachineModel& machine = simulated_.machine;
+    const Network network(machine, n_, simulated_.shape, simulated_.faults);
+    EventsRequest events;
+    events.faults = &simulated_.faults;
+    return run_events(bind_traffic(request, machine, network), machine, network, events).seconds;
   }
 
   void run() {
@@ -98,19 +151,24 @@ class Comparison {
       }
       if (time < least) std::tie(least, best) = std::pair(time, other);
     }
-    fmt::print("{:<15} {:>6} {:>11} {:>25} {:>12.1f} {:>25} {:>12.1f} {:>6.3f} {:>7.2f} {:>7.2f}\n",
-               to_string(query_.collective), n_, query_.bytes, name_of(chosen), its * 1e6,
-               name_of(best), least * 1e6, its / least, first * 1e3, again * 1e3);
+    fmt::print(
+        "{:<9} {:<15} {:>6} {:>11} {:>25} {:>12.1f} {:>25} {:>12.1f} {:>6.3f} {:>7.2f} {:>7.2f}\n",
+        name_, to_string(query_.collective), n_, query_.bytes, name_of(chosen), its * 1e6,
+        name_of(best), least * 1e6, its / least, first * 1e3, again * 1e3);
     std::fflush(stdout);
   }
 
  private:
-  static MachineModel machine(int n, double nic) {
-    MachineModel f;
-    f.cores = kRanksOfAHost;
-    f.net.nic = nic;
-    for (int r = 0; r < n; ++r) f.hosts.push_back(r / kRanksOfAHost);
-    return f;
+  static Between between(const Case& one) {
+    Between b;
+    b.machine.cores = kRanksOfAHost;
+    for (int r = 0; r < one.n; ++r) b.machine.hosts.push_back(r / kRanksOfAHost);
+    for (const auto& network : kNetworks) {
+      if (network.name != one.network) continue;
+      network.use(b);
+      return b;
+    }
+    throw Error(ErrorCode::invalid_argument, "--networks: no network " + one.network);
   }
   static std::string name_of(const TuningChoice& choice) {
     return fmt::format("{}/{}", choice.algorithm, choice.segments);
@@ -148,10 +206,12 @@ class Comparison {
     return all;
   }
 
+  const std::string name_;
   const int n_;
-  MachineModel machine_;
+  const Between known_, simulated_;
+  const MachineModel& machine_ = known_.machine;
   RowProfiles profiles_;
-  SharedPlacement hosts_ = placement_of(machine(n_, 1e9), n_);
+  const SharedPlacement hosts_;
   ModelQuery query_;
 };
 
@@ -160,14 +220,14 @@ int run(const std::map<std::string, std::string>& options) {
     const auto found = options.find(name);
     return parts_of(found == options.end() ? otherwise : found->second);
   };
-  for (const std::string& ranks : option("--ranks", "64"))
-    for (const std::string& collective :
-         option("--collectives", "all_reduce,all_gather,reduce_scatter,all_to_all,broadcast"))
-      for (const std::string& bytes :
-           option("--bytes", "1024,4096,16384,65536,262144,1048576,4194304,16777216,67108864"))
-        Comparison({parse_collective(collective), std::stoull(bytes), std::stoi(ranks)},
-                   std::stod(option("--nic", "1.25e9").front()))
-            .run();
+  for (const std::string& network : option("--networks", "tcp"))
+    for (const std::string& ranks : option("--ranks", "64"))
+      for (const std::string& collective :
+           option("--collectives", "all_reduce,all_gather,reduce_scatter,all_to_all,broadcast"))
+        for (const std::string& bytes :
+             option("--bytes", "1024,4096,16384,65536,262144,1048576,4194304,16777216,67108864"))
+          Comparison({parse_collective(collective), std::stoull(bytes), std::stoi(ranks), network})
+              .run();
   return 0;
 }
 

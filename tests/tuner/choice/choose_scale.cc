@@ -312,6 +312,22 @@ TEST(ChooseAtScale, EstimatesGainBySharedBuffersAsSimulationsDo) {
   EXPECT_GT(estimates, 0);
 }
 
+// Whoever asks for every candidate sees the times by which the choice was made.
+TEST(ChooseAtScale, ExplanationsHaveTheTimesOfTheChoice) {
+  MachineModel machine;
+  for (int r = 0; r < 64; ++r) machine.hosts.push_back(r / 8);
+  for (const Collective collective : kWithData) {
+    for (const size_t mib : {1, 16, 64}) {
+      const ModelQuery q = query(collective, mib << 20, machine);
+      const TuningChoice choice = choose(q, {});
+      for (const Candidate& c : explain(q, {}))
+        if (c.chosen)
+          EXPECT_EQ(c.seconds, choice.seconds)
+              << to_string(collective) << " of " << mib << " MiB: " << c.algorithm;
+    }
+  }
+}
+
 // The same parameters, wherever they come from.
 TEST(ChooseAtScale, AllRanksChooseAlike) {
   for (const int n : {128, 1024}) {
