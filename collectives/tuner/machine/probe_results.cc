@@ -102,6 +102,10 @@ void use_cores(MachineModel& machine, const ProbeResults& results, bool sleeps) 
   const double post = median_of(std::move(posts)), byte = median_of(std::move(bytes));
   if (post > 0 && posts_are_measured(machine, sleeps)) machine.net.post = kOfOperation * post;
   if (byte > 0) machine.net.copied = std::max(1.0, 1 / byte);
+  // Its waits were asleep, and over RDMA are not in operations, which so do not take the time of an
+  // event for each piece. No end takes longer for a byte than the fastest transfer took.
+  if (machine.net.carrier == PathClass::rdma && !waits_asleep)
+    machine.net.copied = std::max(machine.net.copied, median_rate(results.alone));
 }
 
 // Most hosts' ports pass something at once, or none is said to.
