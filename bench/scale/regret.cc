@@ -4,13 +4,12 @@
 //   bench_regret --ranks 64,256 --bytes 1024,65536 --collectives all_reduce,broadcast
 //                --networks tcp,slow-host
 //
-// A line for each case: network, collective, ranks, bytes (of a block where there are blocks), the chosen
-// row and what it takes, the best one and what that takes, their ratio, and the milliseconds of a
-// core of choose(), the first time and the second. Hosts of 8 ranks and 8 cores, default
-// parameters, and one of kNetworks. Candidates are the rows of the table, each in one
-// segment and in those that the choice considers. One whose busiest resource has more to do than
-// the chosen one takes cannot be the best; it is not simulated, nor is one of more than
-// kMaxMessages.
+// A line for each case: network, collective, ranks, bytes (of a block where there are blocks), the
+// chosen row and what it takes, the best one and what that takes, their ratio, and the milliseconds
+// of a core of choose(), the first time and the second. Hosts of 8 ranks and 8 cores, default
+// parameters, and one of kNetworks. Candidates are the rows of the table, each in one segment and
+// in those that the choice considers. One whose busiest resource has more to do than the chosen one
+// takes cannot be the best; it is not simulated, nor is one of more than kMaxMessages.
 #include <algorithm>
 #include <cstdio>
 #include <ctime>

@@ -41,9 +41,9 @@ struct Sums {
   bool apart = false;
   std::vector<std::vector<SumStep>> steps;  // by rank; of its reductions, in order
 };
-// Of more steps of all ranks, as their schedules have them, sums are not traced, at about 0.3 us and
-// 50 bytes each: then there are no AVG and PREMUL_SUM, and of other operations the rows of the table
-// are assumed to behave as with fewer ranks, where tests show that they agree.
+// Of more steps of all ranks, as their schedules have them, sums are not traced, at about 0.3 us
+// and 50 bytes each: then there are no AVG and PREMUL_SUM, and of other operations the rows of the
+// table are assumed to behave as with fewer ranks, where tests show that they agree.
 inline constexpr size_t kMaxTracedSteps = 4 << 20;
 
 // `all`: verified schedules of a reducing collective.
