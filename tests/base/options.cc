@@ -71,6 +71,8 @@ TEST(Options, ValuesAreTakenFromTheEnvironment) {
       {"NCCL_IB_PKEY", "1", [](const Options& o) { return o.verbs.partition == 1; }},
       {"RINGWOOD_VERBS_RING_BYTES", "4M",
        [](const Options& o) { return o.verbs.ring_bytes == 4u << 20; }},
+      {"RINGWOOD_VERBS_ZERO_COPY_BYTES", "64K",
+       [](const Options& o) { return o.verbs.zero_copy_bytes == 64u << 10; }},
       {"RINGWOOD_VERBS_REGISTERED_BYTES", "0",
        [](const Options& o) { return o.verbs.registered_bytes == 0; }},
       {"RINGWOOD_SEGMENT_BYTES", "3M",

@@ -38,10 +38,10 @@ struct VerbsOptions {
   int partition = 0;                          // RINGWOOD_VERBS_PKEY
   size_t ring_bytes = size_t{1} << 20;        // RINGWOOD_VERBS_RING_BYTES
   size_t registered_bytes = size_t{4} << 30;  // RINGWOOD_VERBS_REGISTERED_BYTES
-  // Messages from here on are read in place, where the device can. Below, the copy (5 us for so
+  // Messages of so many bytes are read in place, where the device can. Below, the copy (5 us for so
   // much) costs less than the wait for an acknowledgement at the end: in the laboratory
-  // all-reduces of 32 to 128 KiB took 1.2 to 1.9 times as long when all was exposed. No knob.
-  size_t zero_copy_from = size_t{128} << 10;
+  // all-reduces of 32 to 128 KiB took 1.2 to 1.9 times as long when all was exposed.
+  size_t zero_copy_bytes = size_t{128} << 10;  // RINGWOOD_VERBS_ZERO_COPY_BYTES
 };
 
 // RINGWOOD_CUDA...: memory of devices.

@@ -29,7 +29,7 @@ std::vector<std::string> VerbsLink::ports() const {
 Status VerbsLink::post_send(const void* data, size_t bytes) {
   if (link_.refuses(bytes)) return link_.why(bytes);
   connection_->traffic().posted();
-  if (bytes < link_.options.zero_copy_from || !arena_ || !post_zero_copy(data, bytes))
+  if (bytes < link_.options.zero_copy_bytes || !arena_ || !post_zero_copy(data, bytes))
     out_.post(data, bytes);
   return {};
 }

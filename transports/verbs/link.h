@@ -1,7 +1,7 @@
 // A link over queue pairs, as its user sees it: one or more paths over one or more rails, and a TCP
 // connection (fallback_connection.h) for negotiation and as the path of last resort.
 //
-// Large messages (VerbsOptions::zero_copy_from) in the arena, or in remapped buffers, are sent
+// Large messages (VerbsOptions::zero_copy_bytes) in the arena, or in remapped buffers, are sent
 // zero-copy: the RDMA device reads them in place (data_path.h). Such a message is sent when every
 // piece is acknowledged. abort() therefore stops the queue pairs if anything is exposed, before it
 // returns: the user may write to that memory at once, and the peer must not get the new bytes as

@@ -163,7 +163,7 @@ void use_rdma_prior(MachineModel& machine) {
   machine.net.post = 0.3e-6;
   machine.net.copied = machine.copy.l3;
   machine.net.eager = static_cast<double>(VerbsOptions{}.ring_bytes);
-  machine.net.zero_copy = static_cast<double>(VerbsOptions{}.zero_copy_from);
+  machine.net.zero_copy = static_cast<double>(VerbsOptions{}.zero_copy_bytes);
 }
 
 int host_count(const MachineModel& machine) {

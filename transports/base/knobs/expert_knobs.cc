@@ -150,6 +150,14 @@ constexpr Knob kTable[] = {
      "registered memory per direction and link, a power of two",
      "What can be on its way; equal on all ranks. It is pinned, for each pair of ranks. 1 MiB "
      "keeps 100 Gbit/s busy for 84 us, more than the way there and back."},
+    {"RINGWOOD_VERBS_ZERO_COPY_BYTES",
+     expert,
+     {},
+     "64K",
+     kBytes<&VerbsOptions::zero_copy_bytes, 4 * kKiB, kGiB>,
+     "from this size on the device reads a message where it is, in registered memory",
+     "Saves the copy into the ring and waits for an acknowledgement instead. The choice of "
+     "algorithms knows rank 0's."},
     {"RINGWOOD_VERBS_REGISTERED_BYTES",
      expert,
      {},
