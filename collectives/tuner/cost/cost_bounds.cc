@@ -22,8 +22,10 @@ double alone(const CostModel& model, const CostMessage& m) {
   const double port = std::min(model.port_rates[port_at(model, m.from, m)],
                                model.port_rates[port_at(model, m.to, m)]);
   const double waiting = std::max(0.0, m.bytes - model.burst);
-  return std::max(
-      {m.bytes * m.out.core, m.bytes * m.in.core, waiting * m.network / port, waiting * m.middle});
+  const auto parts = [&](int rank) { return model.leaf_hosts[model.leaf[model.ranks[rank].host]]; };
+  const double part = std::min({parts(m.from), parts(m.to), model.most_parts});
+  return std::max({m.bytes * m.out.core, m.bytes * m.in.core, waiting * m.network / port,
+                   waiting * m.middle / part});
 }
 
 struct Busy {
@@ -40,7 +42,8 @@ Busy busiest(const CostModel& model, const MachineModel& machine) {
   const auto set = [&](int rank) { return sharing_set(machine, host(rank)); };
   const auto part = [&](int rank) { return part_of_set(machine, model.hosts, set(rank)); };
   std::vector<double> out(model.port_rates.size(), 0), in = out;
-  std::vector<double> middle_out(model.hosts, 0), middle_in(model.hosts, 0);
+  std::vector<double> middle_out(model.leaf_hosts.size(), 0), middle_in = middle_out;
+  const auto leaf = [&](int rank) { return model.leaf[host(rank)]; };
   const auto work = [&](int rank, double seconds, double memory_seconds) {
     thread[rank] += seconds;
     cores[set(rank)] += seconds / (machine.cores * part(rank));
@@ -57,8 +60,8 @@ Busy busiest(const CostModel& model, const MachineModel& machine) {
     const size_t from = port_at(model, m.from, m), to = port_at(model, m.to, m);
     out[from] += m.bytes * m.network / model.port_rates[from];
     in[to] += m.bytes * m.network / model.port_rates[to];
-    middle_out[host(m.from)] += m.bytes * m.middle;
-    middle_in[host(m.to)] += m.bytes * m.middle;
+    middle_out[leaf(m.from)] += m.bytes * m.middle / model.leaf_hosts[leaf(m.from)];
+    middle_in[leaf(m.to)] += m.bytes * m.middle / model.leaf_hosts[leaf(m.to)];
   }
   for (size_t r = 0; r < model.ranks.size(); ++r) {
     const CostRank& rank = model.ranks[r];

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <numeric>
 #include <unordered_map>
@@ -13,6 +14,8 @@
 
 namespace ringwood {
 namespace {
+
+constexpr double kRounding = 1e-9;  // of a whole number of messages
 
 bool local(StepKind kind) { return kind == StepKind::reduce || kind == StepKind::copy; }
 
@@ -35,6 +38,7 @@ class Binder {
   Binder(std::vector<Plan> plans, const Load& load, const MachineModel& machine,
          const HostSymmetry* symmetry)
       : load_(load),
+        machine_(machine),
         symmetry_(symmetry),
         n_(static_cast<int>(plans.size())),
         prices_(load, machine, plans[0].schedule.n),
@@ -46,6 +50,7 @@ class Binder {
     for (int h = 0; h < model_.hosts; ++h)
       for (int port = 0; port < model_.ports; ++port)
         model_.port_rates.push_back(port_rate(machine.net, h, port));
+    set_leaves(machine.net);
   }
 
   CostModel run() {
@@ -55,6 +60,7 @@ class Binder {
     for (int r = 0; r < n_; ++r) add_messages(r);
     for (int r = 0; r < n_; ++r) add_fusions(r);
     for (int r = 0; r < n_ && load_.zero_copy; ++r) find_left(r);
+    if (symmetry_ && machine_.net.far) find_far_parts();
     set_rates(std::move(sets));
     for (CostMessage& m : model_.messages) set_costs(m);
     if (load_.agreement) {
@@ -66,6 +72,16 @@ class Binder {
   }
 
  private:
+  void set_leaves(const NetworkParameters& net) {
+    const bool known = !symmetry_ && net.far && std::ssize(net.leaves) == model_.hosts;
+    for (int h = 0; h < model_.hosts; ++h) {
+      const int leaf = model_.leaf.emplace_back(known ? net.leaves[h] : h);
+      if (std::ssize(model_.leaf_hosts) <= leaf) model_.leaf_hosts.resize(leaf + 1);
+      ++model_.leaf_hosts[leaf];
+    }
+    if (known) model_.most_parts = std::max(1.0, net.nic / net.far->rate);
+  }
+
   double bind_rank(int r) {
     const Plan& plan = model_.plans[r];
     CostRank& rank = model_.ranks[r];
@@ -161,8 +177,22 @@ class Binder {
     }
   }
 
+  // By one relation some hosts reach a near host and others a far one. Bytes pass what lies between
+  // far hosts from those only. Of messages that follow each other round the hosts, as in a ring, as
+  // many are far as it has far hosts on its way; of a single one each waits for the slowest.
+  void find_far_parts() {
+    for (const Direction& d : directions_) {
+      if (!d.like.between_hosts) continue;
+      const double far = symmetry_->far_part(d.relation);
+      const auto count = static_cast<double>(d.messages.size());
+      const double of_latency = std::min(1.0, std::ceil(count * far - kRounding) / count);
+      for (const int32_t m : d.messages) prices_.set_far_parts(model_.messages[m], of_latency, far);
+    }
+  }
+
   struct Direction {
     CostMessage like;  // without its steps and bytes
+    int32_t relation = 0;
     std::vector<int32_t> messages;
     size_t sends = 0, receives = 0;
   };
@@ -194,6 +224,7 @@ class Binder {
       made.like = prices_.message(sends ? number(r) : peer, sends ? peer : number(r));
       made.like.from = sends ? r : other;
       made.like.to = sends ? other : r;
+      made.relation = relation;
     }
     return at->second;
   }
@@ -227,6 +258,7 @@ class Binder {
   };
 
   const Load& load_;
+  const MachineModel& machine_;
   const HostSymmetry* const symmetry_;  // null: all ranks are here
   const int n_;                         // of the ranks that are here
   const Prices prices_;

@@ -34,7 +34,8 @@ struct CostMessage {
   double latency = 0;  // seconds from the end of the write until the receiver sees it
   PerByte out, in;     // of the sender's core and of the receiver's
   double network = 0;  // seconds of a whole network interface at each end, for each byte
-  double middle = 0;   // seconds of a host's part of what lies between far hosts; 0: all it needs
+  double middle = 0;   // seconds of a host's part of what lies between far hosts, for each byte;
+                       // 0: there is all it needs
   int32_t port = 0;    // at both ends (machine_model.h)
   double eager = 0;    // bytes that the link takes before the receiver is ready
 };
@@ -60,8 +61,13 @@ struct CostModel {
   int hosts = 1, ports = 1;        // ports of each host
   std::vector<double> port_rates;  // by host and port: of a whole interface that is not slow
   double burst = 0;                // of each port (machine_model.h)
-  double agreed = 0;               // time from which receives may be posted
-  double agreeing = 0;             // seconds of each core until then
+  // What lies between far hosts is shared by those of a leaf switch; a host whose leaf is not known
+  // has its own. By host its leaf; by leaf its hosts; and how many hosts' parts a message gets.
+  std::vector<int> leaf;
+  std::vector<double> leaf_hosts;
+  double most_parts = 1;
+  double agreed = 0;    // time from which receives may be posted
+  double agreeing = 0;  // seconds of each core until then
 };
 // The bytes of a rank's buffers, scratch included.
 double buffer_bytes(const Plan& plan);

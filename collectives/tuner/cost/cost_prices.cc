@@ -140,6 +140,15 @@ CostMessage Prices::message(int from, int to) const {
   return m;
 }
 
+void Prices::set_far_parts(CostMessage& m, double of_latency, double of_bytes) const {
+  const NetworkParameters& net = machine_.net;
+  m.latency = net.latency + of_latency * (net.far->latency - net.latency);
+  const CollectiveTraits& traits = traits_of(load_.collective);
+  const bool both_ways = traits.from == Who::all && traits.to == Who::all;
+  const double rate = net.far->rate * (both_ways ? net.far->both_ways : 1);
+  m.middle = net.far->rate < net.nic ? of_bytes / rate : 0;
+}
+
 void Prices::set_costs(CostMessage& m, const CostRank& from, const CostRank& to) const {
   const PerByte& takes = m.reduces ? to.reduces : to.copies;
   // A rank without a core of its own looks only after the ranks before it have had their turns.

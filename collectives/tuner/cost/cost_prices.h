@@ -38,6 +38,9 @@ class Prices final {
   // which depend on the schedules.
   // `from`, `to`: the ranks' numbers in their group.
   CostMessage message(int from, int to) const;
+  // Of one message in place of one on each host, of which parts are far: of their latency, of the
+  // bytes that pass what lies between far hosts.
+  void set_far_parts(CostMessage& message, double of_latency, double of_bytes) const;
   // Sets, once, the costs that follow from `bytes`, `reduces`, `in_place` and `puts`.
   void set_costs(CostMessage& message, const CostRank& from, const CostRank& to) const;
 

@@ -59,6 +59,29 @@ int HostSymmetry::host_from(int from, int relation) const {
   return result;
 }
 
+double HostSymmetry::far_part(int relation) const {
+  constexpr int kEnough = 512;  // of hosts
+  NetworkParameters net = {};
+  net.leaves = placement_->machine.net.leaves;
+  int count = hosts();
+  const bool rotates = factors_.size() == 1;
+  if (const auto& group = placement_->group_leaves; !group.empty() && rotates) {
+    // A neighbour of a sibling's host is one in the group; the others are as far around it.
+    const int all = static_cast<int>(group.size());
+    const auto around = static_cast<int>(int64_t{relation} * all / count);
+    relation = relation == 1 ? 1 : relation == count - 1 ? all - 1 : around;
+    net.leaves = group;
+    count = all;
+  }
+  const auto reached = [&](int h) {
+    return rotates ? (h + relation) % count : host_from(h, relation);
+  };
+  const int tried = std::min(count, kEnough);
+  int far = 0;
+  for (int h = 0; h < tried; ++h) far += !is_near(net, count, h, reached(h));
+  return static_cast<double>(far) / tried;
+}
+
 bool alike(const Schedule& a, const Schedule& b, const HostSymmetry& symmetry) {
   if (a.steps.size() != b.steps.size() || a.chunks != b.chunks ||
       a.scratch.size() != b.scratch.size())

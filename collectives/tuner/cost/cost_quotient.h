@@ -2,7 +2,8 @@
 //
 // Where hosts are alike, a schedule that treats them alike need be simulated on one of them. Its
 // ranks are real; a message to rank j of another host is received by rank j of this host, which
-// sends the same message in its turn. Prices are those of the message's true ends.
+// sends the same message in its turn. Prices are those of the message's true ends; but some hosts
+// reach by one relation a near host and others a far one (Binder in cost_model.cc).
 //
 // No algorithm declares its symmetry: it is tried. A commutative group acts on the numbers of the
 // hosts, digit by digit in a mixed radix: {H} is rotation (rings, direct exchange, dissemination),
@@ -35,6 +36,8 @@ class HostSymmetry final {
   int relation(int from, int to) const;
   // The host that is reached so. relation(from, host_from(from, r)) == r.
   int host_from(int from, int relation) const;
+  // The part of the hosts to which those that are reached so are far; of a sibling, in the group.
+  double far_part(int relation) const;
   int host_of(int rank) const { return placement_->hosts.host[rank]; }
   int index_of(int rank) const { return placement_->hosts.index[rank]; }
   int hosts() const { return placement_->hosts.count(); }

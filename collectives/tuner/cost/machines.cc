@@ -30,6 +30,9 @@ CostMachines::CostMachines(const CostModel& model, const MachineModel& machine)
     return first;
   };
   for (size_t r = 0; r < model.ranks.size(); ++r) thread_.push_back(add_resource(1));
+  std::vector<int32_t> middle;  // by leaf, out and in
+  for (const double hosts : model.leaf_hosts)
+    for (int way = 0; way < 2; ++way) middle.push_back(add_resource(hosts, model.most_parts));
   for (int h = 0, cores = -1, memory = -1; h < model.hosts; ++h) {
     if (h % machine.net.sharing == 0) {
       const double part = part_of_set(machine, model.hosts, sharing_set(machine, h));
@@ -37,14 +40,14 @@ CostMachines::CostMachines(const CostModel& model, const MachineModel& machine)
       memory = add_resource(part);
     }
     const int32_t out = add_ports(h), in = add_ports(h);
-    const int32_t middle_out = add_resource(1);
-    hosts_.push_back({cores, memory, out, in, middle_out, add_resource(1)});
+    const auto leaf = static_cast<size_t>(2 * model.leaf[h]);
+    hosts_.push_back({cores, memory, out, in, middle[leaf], middle[leaf + 1]});
   }
 }
 
 // Of cores a job takes one at most.
-int32_t CostMachines::add_resource(double capacity) {
-  return queued_ ? queues_.add_link(capacity, std::max(1, static_cast<int>(capacity)))
+int32_t CostMachines::add_resource(double capacity, double most) {
+  return queued_ ? queues_.add_link(capacity, std::max(1, static_cast<int>(capacity / most)))
                  : share_.add_resource(capacity);
 }
 

@@ -53,7 +53,7 @@ class CostMachines final {
   };
   struct Host {
     // Resources, with those of a port from the first one on; cores and memory are those of all
-    // hosts that share them.
+    // hosts that share them, the middle that of all hosts of a leaf.
     int32_t cores, memory, ports_out, ports_in, middle_out, middle_in;
   };
 
@@ -62,7 +62,8 @@ class CostMachines final {
     int32_t resources = 0;  // queues that it has not left
   };
 
-  int32_t add_resource(double capacity);
+  // `most`: of it, for one job.
+  int32_t add_resource(double capacity, double most = 1);
   void add_core(Uses& uses, int rank, double seconds) const;
   void launch(const CostJob& job, double seconds, const Uses& uses);
   void leave(double time);

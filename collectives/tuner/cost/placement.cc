@@ -23,21 +23,23 @@ SharedPlacement made(MachineModel machine, int n) {
   const Where where{0, n, 0, machine.hosts, machine.nodes};
   const Hosts hosts = hosts_of(where), nodes = hosts_of(by_node(where));
   return std::make_shared<const Placement>(
-      Placement{std::move(machine), n, hosts, nodes, hosts.alike() ? hosts.smallest : 0});
+      Placement{std::move(machine), n, hosts, nodes, hosts.alike() ? hosts.smallest : 0, {}});
 }
 
 // The placement of these ranks only.
-SharedPlacement restricted(const Placement& whole, std::vector<int> ranks, MachineModel machine) {
+Placement restricted(const Placement& whole, std::vector<int> ranks, MachineModel machine) {
   std::sort(ranks.begin(), ranks.end());
   Renumbering hosts, nodes;
   machine.hosts.clear();
   machine.nodes.clear();
-  machine.net.leaves.clear();  // hosts are near or far by their numbers
+  std::vector<int> leaves = std::exchange(machine.net.leaves, {});
   for (const int r : ranks) {
     machine.hosts.push_back(hosts(whole.machine.hosts[r]));
     if (!whole.machine.nodes.empty()) machine.nodes.push_back(nodes(whole.machine.nodes[r]));
   }
-  return made(std::move(machine), static_cast<int>(ranks.size()));
+  Placement placement = *made(std::move(machine), static_cast<int>(ranks.size()));
+  placement.group_leaves = std::move(leaves);
+  return placement;
 }
 
 int most_frequent_size(const Hosts& hosts) {
@@ -92,7 +94,8 @@ SharedPlacement nearest_regular(const SharedPlacement& placement) {
   if (p.regular()) return made(std::move(machine), p.n);
   const int k = most_frequent_size(p.hosts);
   if (!std::is_sorted(p.hosts.host.begin(), p.hosts.host.end()))
-    return restricted(p, first_ranks(p.hosts, p.hosts.count(), k), std::move(machine));
+    return std::make_shared<const Placement>(
+        restricted(p, first_ranks(p.hosts, p.hosts.count(), k), std::move(machine)));
   const int hosts = std::max(1, (p.n + k / 2) / k);
   const int nodes = machine.nodes.empty() ? 0 : nodes_of_a_host(p, k);
   machine.hosts.clear();
@@ -116,8 +119,8 @@ SharedPlacement sibling(const Placement& regular, int hosts, int ranks_of_a_host
       *resource *= part;
     if (machine.net.far) machine.net.far->rate *= part;
   }
-  return restricted(regular, first_ranks(regular.hosts, hosts, ranks_of_a_host),
-                    std::move(machine));
+  return std::make_shared<const Placement>(
+      restricted(regular, first_ranks(regular.hosts, hosts, ranks_of_a_host), std::move(machine)));
 }
 
 }  // namespace ringwood

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "collectives/algorithms/hosts.h"
 #include "collectives/tuner/machine/machine_model.h"
@@ -17,6 +18,8 @@ struct Placement {
   int n = 1;
   Hosts hosts, nodes;
   int ranks_of_a_host = 0;  // 0: hosts differ
+  // Of a sibling: the leaf switches of the group's hosts, if they are known.
+  std::vector<int> group_leaves;
 
   Where where(int rank) const {
     return {rank, n, 0, {machine.hosts, &hosts}, {machine.nodes, &nodes}};

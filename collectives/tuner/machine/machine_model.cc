@@ -193,15 +193,16 @@ MachineModel median_of(const std::vector<MachineModel>& machines) {
   return median;
 }
 
+bool is_near(const NetworkParameters& net, int hosts, int a, int b) {
+  const int apart = std::abs(a - b);
+  const bool known = static_cast<int>(net.leaves.size()) > std::max(a, b);
+  return known ? net.leaves[a] == net.leaves[b] : apart <= 1 || apart == hosts - 1;
+}
+
 PathParameters path(const MachineModel& machine, int hosts, int a, int b) {
   const NetworkParameters& net = machine.net;
-  const auto& leaves = net.leaves;
-  const bool known = static_cast<int>(leaves.size()) > std::max(a, b);
-  const int apart = std::abs(a - b);
-  const bool near = known ? leaves[a] == leaves[b] : apart <= 1 || apart == hosts - 1;
-  PathParameters path =
-      near || !net.far ? PathParameters{net.latency, net.nic, net.both_ways} : *net.far;
-  return path;
+  if (!net.far || is_near(net, hosts, a, b)) return {net.latency, net.nic, net.both_ways};
+  return *net.far;
 }
 
 int port_count(const NetworkParameters& net) { return net.rail_of_rank ? net.rails : 1; }

@@ -164,6 +164,7 @@ MachineModel median_of(const std::vector<MachineModel>& machines);
 // hosts whose numbers differ by 1 (the first follows the last); else far. Of what is between the
 // hosts: their own ports may be slower (port_rate()).
 PathParameters path(const MachineModel& machine, int hosts, int a, int b);
+bool is_near(const NetworkParameters& net, int hosts, int a, int b);
 
 // What the messages of one rail pass, as a part of the whole interface of a host: how many such
 // ports a host has, and the rate of each, which exceptions reduce.
