@@ -45,7 +45,8 @@ Load load_of(const CandidateQuery& query, const BuiltRow& built, const RowSample
     load.of_blocks = static_cast<double>(query.n) / sample.placement->n;
     load.of_block_bytes = 1 / sample.bytes;
   }
-  load.most_work = kMaxWorkEach - std::min(built.work, kMaxWorkEach - 1);
+  const size_t most = kMaxWorkEach * work_times(sample.placement->machine);
+  load.most_work = most - std::min(built.work, most - 1);
   return load;
 }
 

@@ -27,7 +27,7 @@ double in_steps(double seconds) {
   return std::bit_cast<double>((std::bit_cast<uint64_t>(seconds) + kHalf) >> kDropped << kDropped);
 }
 
-void CostJudge::enter(const BuiltRow& built) { work_of(built) += kWorkOfStep * built.steps; }
+void CostJudge::enter(const BuiltRow& built) { entered_ += kWorkOfStep * built.steps; }
 
 bool CostJudge::may_zero_copy() const {
   const auto bytes = static_cast<double>(query_.bytes);

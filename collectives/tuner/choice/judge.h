@@ -28,10 +28,12 @@ class CostJudge final {
 
   // Enters a row. All rows must be entered before the first is judged.
   void enter(const BuiltRow& built);
-  size_t work() const { return exact_work_ + encoded_work_; }
-  // The work done so far for rows in exact form, or for those in wire formats, is within kMaxWork.
+  size_t work() const { return entered_ + exact_work_ + encoded_work_; }
+  // The work done so far to simulate rows in exact form, or for those in wire formats, is within kMaxWork.
   // Each has its own, or those in three forms would leave too little to simulate the exact ones.
-  bool within_budget(const BuiltRow& built) const { return work_of(built) <= kMaxWork; }
+  bool within_budget(const BuiltRow& built) const {
+    return work_of(built) <= kMaxWork * work_times(machine_);
+  }
   // Of many segments, about, from what is known about one.
   double expected(const BuiltRow& built, int segment_count) const;
   // `worth`: of candidates that take longer with private buffers shared ones are not simulated.
@@ -58,6 +60,8 @@ class CostJudge final {
 
   const CandidateQuery& query_;
   const MachineModel& machine_;
+  // To bind the rows, which all are, whatever is left to simulate some of them.
+  size_t entered_ = 0;
   size_t exact_work_ = 0, encoded_work_ = 0;
 };
 

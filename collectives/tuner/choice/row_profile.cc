@@ -22,7 +22,7 @@ constexpr int kMaxSibling = 1024;
 constexpr size_t kStepsInALargeGroup = 64;
 // So few steps of all ranks are simulated as they are: nothing is saved by less.
 constexpr size_t kFewSteps = 1500;
-// So many only where there is nothing better.
+// So many only where there is nothing better, as for a host that is not like the others.
 constexpr size_t kSomeSteps = 5000;
 // In groups of more ranks, rows with n messages a rank are not built as long as they are.
 constexpr int kManyRanks = 1024;
@@ -148,7 +148,9 @@ class Profiler {
 
   void find_samples(RowProfile& p) {
     const SharedPlacement& whole = siblings_.whole();
-    if (all(whole, kFewSteps, p.samples)) return;
+    // A slow host is no slow group: what it delays depends on who waits for it, and when.
+    const bool alike = whole->machine.net.exceptions.empty();
+    if (all(whole, alike ? kFewSteps : kSomeSteps, p.samples)) return;
     if (whole->regular() && quotient(siblings_.regular(), p.samples)) return;
     if (all(whole, kSomeSteps, p.samples)) return;
     const SharedPlacement& regular = siblings_.regular();

@@ -40,7 +40,7 @@ CostMachines::CostMachines(const CostModel& model, const MachineModel& machine)
       memory = add_resource(part);
     }
     const int32_t out = add_ports(h), in = add_ports(h);
-    const auto leaf = static_cast<size_t>(2 * model.leaf[h]);
+    const size_t leaf = 2 * static_cast<size_t>(model.leaf[h]);
     hosts_.push_back({cores, memory, out, in, middle[leaf], middle[leaf + 1]});
   }
 }
