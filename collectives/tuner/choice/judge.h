@@ -29,8 +29,8 @@ class CostJudge final {
   // Enters a row. All rows must be entered before the first is judged.
   void enter(const BuiltRow& built);
   size_t work() const { return entered_ + exact_work_ + encoded_work_; }
-  // The work done so far to simulate rows in exact form, or for those in wire formats, is within kMaxWork.
-  // Each has its own, or those in three forms would leave too little to simulate the exact ones.
+  // The work done so far to simulate rows in exact form, or those in wire formats, is within
+  // kMaxWork. Each has its own, or those in three forms would leave too little for the exact ones.
   bool within_budget(const BuiltRow& built) const {
     return work_of(built) <= kMaxWork * work_times(machine_);
   }
