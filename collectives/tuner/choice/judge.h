@@ -3,6 +3,7 @@
 // estimate from bounds. Part of cost_candidates.h.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 
 #include "collectives/tuner/choice/built_rows.h"
@@ -30,9 +31,10 @@ class CostJudge final {
   void enter(const BuiltRow& built);
   size_t work() const { return entered_ + exact_work_ + encoded_work_; }
   // The work done so far to simulate rows in exact form, or those in wire formats, is within
-  // kMaxWork. Each has its own, or those in three forms would leave too little for the exact ones.
+  // kMaxWork, with that of binding all rows. Each has its own, or those in three forms would leave
+  // too little for the exact ones.
   bool within_budget(const BuiltRow& built) const {
-    return work_of(built) <= kMaxWork * work_times(machine_);
+    return work_of(built) + std::min(entered_, kMaxWork / 5 * 3) <= kMaxWork * work_times(machine_);
   }
   // Of many segments, about, from what is known about one.
   double expected(const BuiltRow& built, int segment_count) const;
@@ -60,7 +62,7 @@ class CostJudge final {
 
   const CandidateQuery& query_;
   const MachineModel& machine_;
-  // To bind the rows, which all are, whatever is left to simulate some of them.
+  // To bind the rows, which all are; it leaves two fifths of the budget to simulate some of them.
   size_t entered_ = 0;
   size_t exact_work_ = 0, encoded_work_ = 0;
 };
