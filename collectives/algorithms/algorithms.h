@@ -90,6 +90,7 @@ Schedule chain_broadcast(const Where& where);  // pipelined by segments
 Schedule double_tree_broadcast(const Where& where);
 Schedule hierarchical_broadcast(const Where& where);
 Schedule hierarchical_knomial_broadcast(const Where& where);
+Schedule hierarchical_striped_broadcast(const Where& where);
 Schedule linear_reduce(const Where& where);
 Schedule rank_order_reduce(const Where& where);
 Schedule binomial_reduce(const Where& where);
@@ -99,6 +100,7 @@ Schedule chain_reduce(const Where& where);
 Schedule double_tree_reduce(const Where& where);
 Schedule hierarchical_reduce(const Where& where);
 Schedule hierarchical_knomial_reduce(const Where& where);
+Schedule hierarchical_striped_reduce(const Where& where);
 Schedule direct_all_gather(const Where& where);
 Schedule bruck_all_gather(const Where& where);
 Schedule pat_all_gather(const Where& where);

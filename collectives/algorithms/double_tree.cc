@@ -55,9 +55,10 @@ TreePlace place_in(int tree, int r, int n) {
   return place;
 }
 
-// The trees of the n-1 other ranks, numbered from the rank after the root, with the
-// root above them.
-TreePlace place_below_root(int tree, const Where& where) {
+}  // namespace
+
+// The trees are those of the n-1 other ranks, numbered from the rank after the root.
+TreePlace double_tree_place(int tree, const Where& where) {
   const auto [r, n, root, host, node] = where;
   const int others = n - 1, v = wrap(r - root - 1, n);
   if (v < others) {
@@ -72,17 +73,15 @@ TreePlace place_below_root(int tree, const Where& where) {
   return top;
 }
 
-}  // namespace
-
 Schedule double_tree_broadcast(const Where& where) {
   Schedule s{where.rank, where.n, 2, {}, {}};
-  for (int tree : {0, 1}) hand_down(s, place_below_root(tree, where), {tree});
+  for (int tree : {0, 1}) hand_down(s, double_tree_place(tree, where), {tree});
   return s;
 }
 
 Schedule double_tree_reduce(const Where& where) {
   Schedule s{where.rank, where.n, 2, {}, {}};
-  for (int tree : {0, 1}) add_up(s, place_below_root(tree, where), tree);
+  for (int tree : {0, 1}) add_up(s, double_tree_place(tree, where), tree);
   return s;
 }
 

@@ -32,6 +32,9 @@ TreePlace knomial_place(int v, int n, int radix);
 // This rank's place in the same tree with where.root as its root.
 TreePlace knomial_place(const Where& where, int radix);
 
+// This rank's place in tree 0 or 1 of double_tree.cc, with where.root above it.
+TreePlace double_tree_place(int tree, const Where& where);
+
 // Place numbers v -> ranks[v].
 TreePlace renamed(TreePlace place, const std::vector<int>& ranks);
 // Place numbers v -> v + shift modulo n.

@@ -50,7 +50,7 @@ class EveryTopology : public ::testing::TestWithParam<Topology> {
   // Chunks that leave and enter each host.
   struct Traffic {
     std::map<int, int> out, in;
-    std::map<int, int> out_of_rank;
+    std::map<int, int> out_of_rank, into_rank;
     int chunks = 0;
   };
   Traffic traffic(Collective collective, const char* name, int root = 0) const {
@@ -63,6 +63,7 @@ class EveryTopology : public ::testing::TestWithParam<Topology> {
         result.out[host()[s.rank]] += step.src.count;
         result.in[host()[step.peer]] += step.src.count;
         result.out_of_rank[s.rank] += step.src.count;
+        result.into_rank[step.peer] += step.src.count;
       }
     }
     return result;
@@ -87,9 +88,9 @@ TEST_P(EveryTopology, IsServedByEveryRowThatAcceptsIt) {
       }
     }
   }
-  // all_reduce in three ways; reduce, broadcast, all_gather and reduce_scatter in two; all_to_all;
-  // on hosts of one size all_gather and reduce_scatter in two more, all_to_all in one.
-  EXPECT_EQ(hierarchical, has_hierarchy() ? (of_one_size() ? 17 : 12) : 0);
+  // all_reduce, reduce and broadcast in three ways; all_gather and reduce_scatter in two;
+  // all_to_all; on hosts of one size all_gather and reduce_scatter in two more, all_to_all in one.
+  EXPECT_EQ(hierarchical, has_hierarchy() ? (of_one_size() ? 19 : 14) : 0);
 }
 
 // Lower bounds: all others' operands, as one sum at least, must enter each host, and its own leave;
@@ -121,14 +122,14 @@ TEST_P(EveryTopology, CarriesNoMoreThanItMustAcross) {
       }
     }
   }
-  for (const char* row : {"hierarchical", "hierarchical_knomial"}) {
+  for (const char* row : {"hierarchical", "hierarchical_knomial", "hierarchical_striped"}) {
     for (int root = 0; root < n(); ++root) {
       const Traffic down = traffic(Collective::broadcast, row, root);
       const Traffic up = traffic(Collective::reduce, row, root);
       for (const auto& [h, size] : sizes()) {
-        const int once = h == host()[root] ? 0 : 1;
-        EXPECT_EQ(down.in.at(h), once) << h;
-        EXPECT_EQ(up.out.at(h), once) << h;
+        const int once = h == host()[root] ? 0 : down.chunks;
+        EXPECT_EQ(down.in.at(h), once) << row << ' ' << h;
+        EXPECT_EQ(up.out.at(h), once) << row << ' ' << h;
       }
     }
   }
@@ -149,7 +150,9 @@ TEST_P(EveryTopology, TalksAcrossByIndex) {
               {Collective::reduce_scatter, "hierarchical_pat", 5},
               {Collective::all_gather, "hierarchical_ring", 2},
               {Collective::reduce_scatter, "hierarchical_ring", 2},
-              {Collective::all_to_all, "hierarchical", hosts() - 1}};
+              {Collective::all_to_all, "hierarchical", hosts() - 1},
+              {Collective::broadcast, "hierarchical_striped", 4},
+              {Collective::reduce, "hierarchical_striped", 4}};
   std::map<int, int> seen;
   std::vector<int> index;
   for (const int h : host()) index.push_back(seen[h]++);
@@ -177,6 +180,15 @@ TEST_P(EveryTopology, SharesTheWayAcrossAmongTheRanksOfAHost) {
   // The leaders alone go out.
   const Traffic led = traffic(Collective::all_reduce, "hierarchical_leaders");
   EXPECT_EQ(led.out_of_rank.size(), static_cast<size_t>(hosts()));
+  // Whatever the root, each owner of a shard takes both of its halves, or gives them.
+  for (int root = 0; root < n(); ++root) {
+    const Traffic down = traffic(Collective::broadcast, "hierarchical_striped", root);
+    const Traffic up = traffic(Collective::reduce, "hierarchical_striped", root);
+    EXPECT_EQ(down.chunks, 2 * smallest);
+    EXPECT_EQ(down.into_rank.size(), static_cast<size_t>(smallest * (hosts() - 1)));
+    EXPECT_EQ(up.out_of_rank, down.into_rank);
+    for (const auto& [rank, chunks] : down.into_rank) EXPECT_EQ(chunks, 2) << rank;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Table, EveryTopology, ::testing::ValuesIn(kTopologies),

@@ -312,6 +312,22 @@ TEST(ChooseAtScale, EstimatesGainBySharedBuffersAsSimulationsDo) {
   EXPECT_GT(estimates, 0);
 }
 
+// Where each rank of a host has a rail of its own, one rank alone cannot fill them.
+TEST(ChooseAtScale, LargeTreesUseEveryRail) {
+  MachineModel machine = on(layouts(128)[1]);
+  machine.memory = 3e12;
+  machine.net.carrier = PathClass::rdma;
+  machine.net.rails = 8;
+  machine.net.rail_of_rank = true;
+  for (const Collective collective : {Collective::broadcast, Collective::reduce}) {
+    const ModelQuery q = query(collective, size_t{64} << 20, machine);
+    const TuningChoice choice = choose(q, {});
+    const double all_rails = static_cast<double>(q.bytes) / machine.net.nic;
+    EXPECT_LE(choice.seconds, 2 * all_rails) << to_string(collective) << choice.algorithm;
+    EXPECT_GE(choice.seconds, all_rails) << to_string(collective) << choice.algorithm;
+  }
+}
+
 // Whoever asks for every candidate sees the times by which the choice was made.
 TEST(ChooseAtScale, ExplanationsHaveTheTimesOfTheChoice) {
   MachineModel machine;
