@@ -57,9 +57,8 @@ Schedule of_every_shard(const Where& where, Step&& step) {
 }  // namespace
 
 Schedule hierarchical_striped_broadcast(const Where& where) {
-  return of_every_shard(where, [](Schedule& s, const TreePlace& place, int chunk) {
-    hand_down(s, place, {chunk});
-  });
+  return of_every_shard(
+      where, [](Schedule& s, const TreePlace& place, int chunk) { hand_down(s, place, {chunk}); });
 }
 Schedule hierarchical_striped_reduce(const Where& where) { return of_every_shard(where, add_up); }
 
