@@ -157,6 +157,8 @@ void run_explain(const RawArguments& typed) {
     parameters.machine.hosts = placed.hosts;
     parameters.machine.nodes = placed.nodes;
   }
+  if (typed.links.island > 0 && typed.nodes > 1)
+    refuse("--island says which GPUs of a host reach each other: leave out --nodes");
   use_links(typed.links, parameters);
   set_cores(parameters.machine, typed.cores, file, typed.parameters == "host");
   const MachineModel& machine = parameters.machine;

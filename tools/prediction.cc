@@ -14,6 +14,7 @@
 #include "tools/command/types_and_ops.h"
 #include "tools/perf/perf.h"
 #include "tools/simulate/simulate_values.h"
+#include "tools/simulation/faults.h"
 #include "transports/base/error.h"
 #include "transports/base/knobs/knobs.h"
 
@@ -21,6 +22,18 @@ namespace ringwood::tools {
 namespace {
 
 constexpr size_t kMaxLine = 256 << 10;
+
+// By rank: its island, of so many ranks of a host; empty: no host has more.
+std::vector<int> islands_of(const std::vector<int>& hosts, int ranks) {
+  std::map<int, int> seen;                   // by host
+  std::map<std::pair<int, int>, int> known;  // numbered in the order of first ranks
+  std::vector<int> places;
+  for (const int host : hosts) {
+    const int island = seen[host]++ / ranks, next = static_cast<int>(known.size());
+    places.push_back(known.emplace(std::pair(host, island), next).first->second);
+  }
+  return known.size() == seen.size() ? std::vector<int>{} : places;
+}
 
 // The words of the text form, after the version.
 std::vector<std::string> words_of(const MachineModel& machine) {
@@ -60,7 +73,7 @@ bool is_file(const std::string& source) { return source != "host" && source != "
 Parameters read_parameters_from(const std::string& source, const Options& options) {
   if (source == "host") {
     const CalibrationUse use = calibration_use(options.calibration);
-    Parameters found{calibration(cache_directory(), use), "measured", {}};
+    Parameters found{calibration(cache_directory(), use), "measured", {}, {}};
     const auto prior = use == CalibrationUse::off ? std::nullopt : port_prior();
     if (!prior) return found;
     found.machine.net.nic = prior->rate;
@@ -69,7 +82,7 @@ Parameters read_parameters_from(const std::string& source, const Options& option
     if (prior->rdma) use_links({"", true}, found);
     return found;
   }
-  if (source == "default") return {MachineModel{}, "default", {}};
+  if (source == "default") return {MachineModel{}, "default", {}, {}};
   std::error_code ignored;
   if (!std::filesystem::exists(source, ignored))
     refuse_file("--parameters", source, "this is neither host, default, nor a file");
@@ -77,7 +90,7 @@ Parameters read_parameters_from(const std::string& source, const Options& option
   for (std::string line; std::getline(in, line);) {
     if (!line.starts_with("ringwood-machine-") || line.size() > kMaxLine) continue;
     try {
-      return {parse_machine_model(line), source, {}};
+      return {parse_machine_model(line), source, {}, {}};
     } catch (const Error& error) {
       refuse(fmt::format("--parameters {}: {}", source, error.cause));
     }
@@ -97,16 +110,32 @@ void add_links(CLI::App& command, LinkWords& words) {
   command.add_flag("--rdma", words.rdma,
                    "hosts are linked by InfiniBand or RoCE; where the parameters have not measured "
                    "that, as such cards usually are");
+  const auto add = [&](const char* name, auto& value, const char* type, const char* description) {
+    return command.add_option(name, value, description)->type_name(type);
+  };
+  add("--island", words.island, "N", "ranks of an island of GPUs; no core moves data then")
+      ->check(whole(1, 1024));
+  add("--island-rate", words.island_rate, "RATE", "bytes/s of a rank in its island (150G)");
+  add("--island-latency", words.island_latency, "TIME", "of a message there (3us)");
 }
 
 void use_links(const LinkWords& words, Parameters& parameters) {
   if (!words.nic.empty()) {
     parameters.machine.net.nic = parse_rate("--nic", words.nic);
-    parameters.priors.emplace_back("nic");
+    parameters.typed.emplace_back("nic");
   }
-  if (!words.rdma || parameters.machine.net.carrier == PathClass::rdma) return;
-  use_rdma_prior(parameters.machine);
-  for (const char* name : {"carrier", "net_latency", "net_post", "net_copied", "net_eager"})
+  MachineModel& machine = parameters.machine;
+  const double rate = parse_rate("--island-rate", words.island_rate);
+  const double latency = parse_seconds("--island-latency", words.island_latency);
+  if (words.island > 0) {
+    machine.device = {rate, latency};
+    machine.nodes = islands_of(machine.hosts, words.island);
+    for (const char* name : {"device_rate", "device_latency"}) parameters.typed.emplace_back(name);
+  }
+  if (!words.rdma || machine.net.carrier == PathClass::rdma) return;
+  use_rdma_prior(machine);
+  for (const char* name :
+       {"carrier", "net_latency", "net_post", "net_copied", "net_eager", "net_zero_copy"})
     parameters.priors.emplace_back(name);
 }
 
@@ -151,11 +180,12 @@ std::vector<ParameterLine> lines_of(const Parameters& parameters) {
     const size_t at = words[i].find('=');
     const std::string name = words[i].substr(0, at);
     if (name == "hosts" || name == "nodes") continue;
-    const bool prior = std::ranges::count(parameters.priors, name) > 0;
+    const auto among = [&](const auto& names) { return std::ranges::count(names, name) > 0; };
     lines.push_back({name, words[i].substr(at + 1),
-                     prior                  ? "prior"
-                     : words[i] == usual[i] ? "default"
-                                            : parameters.origin});
+                     among(parameters.typed)    ? "typed"
+                     : among(parameters.priors) ? "prior"
+                     : words[i] == usual[i]     ? "default"
+                                                : parameters.origin});
   }
   return lines;
 }

@@ -30,6 +30,7 @@ struct Parameters {
   std::string origin;
   // Names of those that were not measured, but are known from the ports' rates.
   std::vector<std::string> priors;
+  std::vector<std::string> typed;  // names of those that the user gave
 };
 
 // `source`: "host" (measured here or read from the calibration's file, with a network like this
@@ -40,13 +41,16 @@ Parameters read_parameters_from(const std::string& source, const Options& option
 bool is_file(const std::string& source);
 void save_parameters(const std::string& file, const MachineModel& machine);
 
-// The links between hosts, as they are typed, in place of the parameters' own.
+// The links between hosts and between GPUs, as they are typed, in place of the parameters' own.
 struct LinkWords {
   std::string nic;    // bytes/s; "": as the parameters have it
   bool rdma = false;  // whatever the parameters have
+  int island = 0;     // ranks whose GPUs reach each other; 0: as the parameters have it
+  std::string island_rate = "150G", island_latency = "3us";
 };
 void add_links(CLI::App& command, LinkWords& words);
-// Takes the priors of such cards (use_rdma_prior()) where the parameters' links are sockets.
+// Takes the priors of such cards (use_rdma_prior()) where the parameters' links are sockets. An
+// island is a memory node of its ranks' hosts, which are set.
 void use_links(const LinkWords& words, Parameters& parameters);
 
 // By rank: its memory node, with up to `nodes` on each host. `hosts` is in order.
@@ -62,7 +66,7 @@ std::string cores_of(const MachineModel& machine);
 
 // Every parameter but for the places: "net_latency=3.8e-06", with its origin.
 struct ParameterLine {
-  std::string name, value, origin;  // "default", "prior", or Parameters::origin
+  std::string name, value, origin;  // "default", "prior", "typed", or Parameters::origin
 };
 std::vector<ParameterLine> lines_of(const Parameters& parameters);
 

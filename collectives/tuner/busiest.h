@@ -9,7 +9,7 @@ namespace ringwood {
 
 // `latency`: none of the others; steps wait for each other. `core`: a rank's thread, or the cores
 // of a host. Ports are those of a rail; uplinks are what lies between far hosts. Links of a pair of
-// hosts and islands of GPUs are only in simulated networks (tools/simulation).
+// hosts are only in simulated networks (tools/simulation).
 enum class Limit : uint8_t { latency, core, memory, port_out, port_in, uplink, pair, island };
 
 inline constexpr size_t kLimits = 8;

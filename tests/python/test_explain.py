@@ -272,12 +272,33 @@ def test_cores_are_counted_alike_in_explain_and_simulate(words, cores):
         assert said == cores, done.stdout
 
 
+def test_gpus_of_a_host_may_be_named():
+    """The choice is that of GPUs, which use the rails of all hosts at once."""
+    place = ["all_reduce", "1G", "--hosts", "16x8", "--rdma", "--nic", "400G"]
+    gpus, cores = explained(*place, "--island", "8", "--island-rate", "450G"), explained(*place)
+    assert " device_rate=450000000000 " in gpus["parameters"]
+    assert gpus["origins"]["device_rate"] == "typed"
+    assert " nodes= " in gpus["parameters"]
+    (fast,), (slow,) = (
+        [row for row in report["candidates"] if row["chosen"]] for report in (gpus, cores)
+    )
+    assert fast["algorithm"].startswith("hierarchical")
+    assert 5 * fast["time_us"] < slow["time_us"]
+    halves = explained(*place, "--island", "4", "--island-rate", "450G")
+    assert f" nodes={','.join(str(r // 4) for r in range(128))} " in halves["parameters"] or (
+        " nodes=32x4 " in halves["parameters"]
+    )
+    done = run("explain", *place, "--island", "4", "--nodes", "2", "--parameters", "default")
+    assert (done.returncode, done.stdout) == (2, "") and "leave out --nodes" in done.stderr
+
+
 def test_links_between_hosts_may_be_named():
     """What the parameters have not measured is as cards of that kind usually are."""
     place, links = ["all_gather", "64M", "--hosts", "4"], ["--rdma", "--nic", "50G"]
     rdma, sockets = explained(*place, *links), explained(*place, "--nic", "50G")
     assert " carrier=rdma " in rdma["parameters"] and " nic=50000000000 " in rdma["parameters"]
-    assert rdma["origins"]["carrier"] == rdma["origins"]["nic"] == "prior"
+    assert rdma["origins"]["carrier"] == rdma["origins"]["net_zero_copy"] == "prior"
+    assert rdma["origins"]["nic"] == "typed"
     assert " carrier=socket " in sockets["parameters"]
 
     def ring(report: dict) -> dict:

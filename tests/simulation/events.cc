@@ -124,9 +124,11 @@ TEST(Events, ShareCoresAndFillBuckets) {
 // ---- what goes wrong
 
 // Two rails of 10 Gbit/s, leaves of 4 hosts.
-Outcome wrong(const char* row, const NetworkShape& shape, const Faults& faults) {
+Outcome wrong(const char* row, const NetworkShape& shape, const Faults& faults,
+              const DeviceParameters& devices = {}) {
   MachineModel base;
   base.cores = 4;
+  base.device = devices;
   const MachineModel machine = on_hosts(base, 16, 4);
   Load load = load_of(Collective::all_reduce, 64 << 20, 64);
   load.agreement = true;
@@ -211,22 +213,43 @@ TEST(Events, SeedsDecideAndNothingElse) {
 
 // Islands and the network in parallel: with a fast island, what is left is the network.
 TEST(Events, IslandsAreFasterThanHosts) {
-  NetworkShape islands;
-  islands.rails = 4;
-  islands.use = RailUse::by_rank;
-  islands.island = 4;
-  islands.island_rate = 100e9;
-  islands.island_latency = 1e-6;
-  const double with = wrong("hierarchical", islands, {}).seconds;
+  NetworkShape rails;
+  rails.rails = 4;
+  rails.use = RailUse::by_rank;
+  DeviceParameters islands{100e9, 1e-6};
+  const double with = wrong("hierarchical", rails, {}, islands).seconds;
   const double without = wrong("hierarchical", {}, {}).seconds;
   EXPECT_LT(with, without);
-  islands.island_rate = 1e9;
+  islands.rate = 1e9;
   // 3/4 of the buffer out of each rank's port twice.
-  EXPECT_GT(wrong("hierarchical", islands, {}).seconds, 2 * 0.75 * (64 << 20) / 1e9);
+  EXPECT_GT(wrong("hierarchical", rails, {}, islands).seconds, 2 * 0.75 * (64 << 20) / 1e9);
   Faults dead;
   add_dead_port(dead, "host2/rail3");
-  EXPECT_GT(wrong("hierarchical", islands, dead).seconds,
-            wrong("hierarchical", islands, {}).seconds);
+  EXPECT_GT(wrong("hierarchical", rails, dead, islands).seconds,
+            wrong("hierarchical", rails, {}, islands).seconds);
+}
+
+// The choice and the simulation have one price for what GPUs send each other.
+TEST(Events, GpusTakeWhatTheChoicePredicts) {
+  MachineModel base;
+  base.cores = 4;
+  base.device = {400e9, 2e-6};
+  use_rdma_prior(base);
+  base.net.rails = 4;
+  base.net.rail_of_rank = true;
+  const MachineModel machine = on_hosts(base, 16, 4);
+  NetworkShape rails;
+  rails.rails = 4;
+  rails.use = RailUse::by_rank;
+  for (const char* name : {"hierarchical", "ring", "double_tree", "direct"}) {
+    const AlgorithmRow& row = *find_algorithm(Collective::all_reduce, name);
+    Load load = load_of(Collective::all_reduce, 64 << 20, 64);
+    load.agreement = true;
+    const double predicted =
+        predict(build_all(row, {0, 64, 0, machine.hosts}), load, machine).seconds;
+    const double simulated = events_of(row, load, machine, rails, {}).seconds;
+    EXPECT_NEAR(predicted, simulated, 0.02 * simulated) << name;
+  }
 }
 
 TEST(Events, RowsOfLogarithmicallyManyStepsAtScale) {

@@ -131,11 +131,11 @@ int print_costs(const TypedSchedule& typed, const TypedCost& cost) {
   // What is not proved may not end.
   ProvedSchedules::create(schedules.collective, schedules.all, typed.root);
   Parameters parameters = read_parameters_from(cost.parameters, options);
-  use_links(cost.links, parameters);
-  MachineModel machine = std::move(parameters.machine);
+  MachineModel& machine = parameters.machine;
   machine.hosts = schedules.hosts;
   if (machine.hosts.empty()) machine.hosts.assign(schedules.all.size(), 0);
   machine.nodes.clear();
+  use_links(cost.links, parameters);
   set_cores(machine, 0, is_file(cost.parameters), cost.parameters == "host");
   std::vector<ScheduleCost> rows;
   ModelQuery query;

@@ -35,7 +35,7 @@ namespace {
 struct RawArguments {
   QueryWords words;
   std::string parameters = "host";
-  std::string rail_use, island_rate = "150G", island_latency = "3us";
+  std::string rail_use;
   std::vector<std::string> slow, slow_links, dead, dead_uplinks, slow_ranks, late;
   Shape shape;
   LinkWords links;
@@ -75,8 +75,6 @@ void set_network(const RawArguments& typed, SimulateOptions& options) {
   }
   if (shape.leaf > 0 && shape.uplinks == 0) shape.uplinks = shape.leaf;
   if (shape.uplinks > 0 && shape.leaf == 0) refuse("--uplinks needs --leaf, the hosts of a leaf");
-  shape.island_rate = parse_rate("--island-rate", typed.island_rate);
-  shape.island_latency = parse_seconds("--island-latency", typed.island_latency);
 }
 
 void set_faults(const RawArguments& typed, SimulateOptions& options) {
@@ -103,12 +101,12 @@ void set_faults(const RawArguments& typed, SimulateOptions& options) {
 
 // The parameters, for the hosts and leaves that were typed.
 void set_machine(const RawArguments& typed, SimulateOptions& options) {
-  Parameters parameters = typed.cluster ? Parameters{typed.cluster->machine, "", {}}
+  Parameters parameters = typed.cluster ? Parameters{typed.cluster->machine, "", {}, {}}
                                         : read_parameters_from(typed.parameters, options.knobs);
-  use_links(typed.links, parameters);
-  MachineModel machine = std::move(parameters.machine);
+  MachineModel& machine = parameters.machine;
   machine.hosts = std::move(options.machine.hosts);
   machine.nodes.clear();
+  use_links(typed.links, parameters);
   machine.net.leaves.clear();
   std::erase_if(machine.net.exceptions,
                 [&](const HostException& host) { return host.host >= options.hosts; });
@@ -124,7 +122,7 @@ void set_machine(const RawArguments& typed, SimulateOptions& options) {
   options.shape.rails = machine.net.rails;
   if (typed.cluster) options.shape.pair = typed.cluster->pair;
   if (machine.net.rail_of_rank) options.shape.use = RailUse::by_rank;
-  options.machine = std::move(machine);
+  options.machine = std::move(parameters.machine);
 }
 
 SimulateOptions parse(const RawArguments& typed) {
@@ -292,10 +290,6 @@ void add_network_options(CLI::App& command, RawArguments& typed) {
   add("--seed", options.shape.seed, "N", "of the switches' hash (1)")->check(whole(0, INT64_MAX));
   add("--seeds", options.seeds, "N", "seeds from there on: p10, p50 and p90 (1)")
       ->check(whole(1, 1000));
-  add("--island", options.shape.island, "N", "ranks of an island of GPUs; no core moves data then")
-      ->check(whole(1, 1024));
-  add("--island-rate", typed.island_rate, "RATE", "bytes/s of a rank in its island (150G)");
-  add("--island-latency", typed.island_latency, "TIME", "of a message there (3us)");
 }
 
 void add_replay_options(CLI::App& command, RawArguments& typed) {

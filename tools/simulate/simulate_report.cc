@@ -162,6 +162,16 @@ std::string advice(const SimulateOptions& options, const std::vector<SimulatedRo
   return said + "; switch to another row: " + versus(other, least, after);
 }
 
+// Of the first one.
+int ranks_of_an_island(const SimulateOptions& options) {
+  int ranks = 0;
+  for (int r = 0; r < options.query.n; ++r) {
+    const MachineModel& machine = options.machine;
+    ranks += machine.host_of(r) == machine.host_of(0) && machine.same_node(0, r);
+  }
+  return ranks;
+}
+
 std::string network_line(const SimulateOptions& options) {
   const NetworkShape& shape = options.shape;
   std::string line =
@@ -176,9 +186,9 @@ std::string network_line(const SimulateOptions& options) {
   if (shape.pair > 0)
     line += fmt::format(", {:.4g} GB/s from a host to another one",
                         options.machine.net.nic * shape.pair / 1e9);
-  if (shape.island > 0)
-    line +=
-        fmt::format(", islands of {} ranks at {:.4g} GB/s", shape.island, shape.island_rate / 1e9);
+  if (options.machine.has_devices())
+    line += fmt::format(", GPUs with {:.4g} GB/s to each other in islands of {} ranks",
+                        options.machine.device.rate / 1e9, ranks_of_an_island(options));
   return line;
 }
 

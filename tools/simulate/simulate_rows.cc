@@ -174,7 +174,7 @@ bool choice_knows(const SimulateOptions& o) {
   const NetworkShape& shape = o.shape;
   const bool table = o.algorithm.empty() || o.algorithm == "all";
   return table && !o.every_message && !o.faults.any() && o.seeds == 1 && o.trace.empty() &&
-         shape.leaf == 0 && shape.pair <= 0 && shape.island == 0;
+         shape.leaf == 0 && shape.pair <= 0;
 }
 
 double of_one_host(const SimulateOptions& options, const SimulatedRow& row) {

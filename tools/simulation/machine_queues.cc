@@ -88,7 +88,7 @@ void MachineQueues::start_flow(JobKind kind, int32_t message, double bytes, bool
   const int here = network_.host_of(m.from), there = network_.host_of(m.to);
   if (!price.between_hosts) {
     use(first_memory_ + set_of(here), bytes * (price.out.memory + in.memory), running, now);
-    if (network_.same_island(m.from, m.to))
+    if (price.path == PathClass::device)
       for (const int32_t link : network_.island_path(m.from, m.to))
         use(link, bytes * price.network, running, now);
     return;

@@ -77,7 +77,7 @@ Network::Network(const MachineModel& machine, int ranks, const NetworkShape& sha
   first_uplink_ = 2 * hosts_ * shape.rails;
   first_island_ = first_uplink_ + 2 * leaves_ * shape.rails * shape.uplinks;
   rates_.assign(first_island_, 1.0 / shape.rails);
-  rates_.resize(first_island_ + (shape.island > 0 ? 2 * ranks : 0), 1);
+  rates_.resize(first_island_ + (machine.has_devices() ? 2 * ranks : 0), 1);
   lame_.assign(leaves_, false);
   for (int rail = 0; rail < shape.rails; ++rail)
     salt_.push_back(mix(shape.seed * kMaxRails + static_cast<uint64_t>(rail)));
@@ -159,11 +159,6 @@ std::string Network::name(int32_t link) const {
   if (is_port) return fmt::format("host{}/rail{} {}", where / 2, rail, where % 2 ? "in" : "out");
   return fmt::format("leaf{}/rail{}/{} {}", where / 2, rail,
                      (link - first_uplink_) % shape_.uplinks, where % 2 ? "down" : "up");
-}
-
-bool Network::same_island(int from, int to) const {
-  return shape_.island > 0 && host_[from] == host_[to] &&
-         index_[from] / shape_.island == index_[to] / shape_.island;
 }
 
 std::array<int32_t, 2> Network::island_path(int from, int to) const {

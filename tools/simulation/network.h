@@ -15,8 +15,7 @@
 //   where one flow gets only its part of a port, or of one, whose link is slow.
 // - Between leaves the switches choose an uplink by a hash of the two ranks, the rail and a seed,
 //   among those that are alive at both leaves.
-// - The ranks of a host are in islands (NVLink): there each rank has a port of its own, in and out,
-//   and no core or memory of the host takes part.
+// - Between the devices of a memory node each rank has a port of its own, in and out (NVLink).
 //
 // A rate is a fraction of the host's whole network interface, or, of an island, of a rank's port.
 // Pure and immutable; any thread.
@@ -39,10 +38,8 @@ enum class RailUse : uint8_t { striped, by_rank };
 struct NetworkShape {
   int rails = 1;
   RailUse use = RailUse::striped;
-  int leaf = 0;                                // hosts of a leaf switch; 0: a core without limits
-  int uplinks = 0;                             // of a leaf to each plane of spines
-  int island = 0;                              // ranks of an island; 0: none
-  double island_rate = 0, island_latency = 0;  // bytes/s of a rank in each direction; seconds
+  int leaf = 0;     // hosts of a leaf switch; 0: a core without limits
+  int uplinks = 0;  // of a leaf to each plane of spines
   // What a host can send to one other host, as a fraction of its whole interface; 0: all of it.
   double pair = 0;
   uint64_t seed = 1;
@@ -98,7 +95,6 @@ class Network final {
   const NetworkShape& shape() const { return shape_; }
   int hosts() const { return hosts_; }
   int host_of(int rank) const { return host_[rank]; }
-  bool same_island(int from, int to) const;
 
   // Between two hosts: the paths that the message's pieces can take; at least one.
   // `rail_owner`: the rank whose rail it is, where each has one; -1: the lower one.

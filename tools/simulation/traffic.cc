@@ -252,7 +252,6 @@ class TrafficBinder {
       CostRank& costs = costs_[r];
       prices_.set_rates(costs, ranks_.number(r), sets_[r],
                         of_host[machine_.host_of(ranks_.number(r))]);
-      if (network_.shape().island > 0) costs.copies = costs.reduces = {};
       traffic_.ranks[r].on_cores = costs.on_cores;
       traffic_.ranks[r].own_block = {costs.own_block * costs.copies.core,
                                      costs.own_block * costs.copies.memory};
@@ -281,22 +280,8 @@ class TrafficBinder {
     priced.bytes = bytes_[traffic_.ranks[m.from].first_item + static_cast<uint32_t>(m.send_step)];
     priced.reduces = traffic_.shape(m.to).kinds[m.recv_step] == StepKind::recv_reduce;
     prices_.set_costs(priced, costs_[m.from], costs_[m.to]);
-    if (network_.shape().island > 0) set_island(from, to, priced);
     priced.from = priced.to = 0;
     m.price = prices_of_.of(priced);
-  }
-
-  // Devices move and add the data: of the host only the network takes part.
-  void set_island(int from, int to, CostMessage& priced) const {
-    if (priced.between_hosts) priced.out = priced.in = priced.encode = {};
-    if (!network_.same_island(from, to)) return;
-    const NetworkShape& shape = network_.shape();
-    priced.out = priced.in = {};
-    priced.head = 0;
-    priced.in_place = false;
-    priced.network = 1 / shape.island_rate;
-    priced.middle = 0;
-    priced.latency = shape.island_latency;
   }
 
   static constexpr int32_t kNothing = -1;  // as for a step that costs nothing

@@ -43,7 +43,7 @@ namespace ringwood {
 // The version of all protocols between processes: incremented with every change of any of them. It
 // comes first in the first messages of two processes (here, and in the store in
 // bootstrap_messages.h), so that different releases report the difference.
-inline constexpr uint16_t kProtocolVersion = 9;
+inline constexpr uint16_t kProtocolVersion = 10;
 
 // The lower half is for this list; a transport's purpose is a hash of its name, so that no list has
 // to contain it. An assertion beside the table checks that all rows differ.

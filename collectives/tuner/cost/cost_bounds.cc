@@ -19,8 +19,10 @@ size_t port_at(const CostModel& model, int rank, const CostMessage& m) {
 
 // Seconds for the bytes of a message that is alone on its way.
 double alone(const CostModel& model, const CostMessage& m) {
-  const double port = std::min(model.port_rates[port_at(model, m.from, m)],
-                               model.port_rates[port_at(model, m.to, m)]);
+  const double port = m.path == PathClass::device
+                          ? 1
+                          : std::min(model.port_rates[port_at(model, m.from, m)],
+                                     model.port_rates[port_at(model, m.to, m)]);
   const double waiting = std::max(0.0, m.bytes - model.burst);
   const auto parts = [&](int rank) { return model.leaf_hosts[model.leaf[model.ranks[rank].host]]; };
   const double part = std::min({parts(m.from), parts(m.to), model.most_parts});
@@ -42,6 +44,7 @@ Busy busiest(const CostModel& model, const MachineModel& machine) {
   const auto set = [&](int rank) { return sharing_set(machine, host(rank)); };
   const auto part = [&](int rank) { return part_of_set(machine, model.hosts, set(rank)); };
   std::vector<double> out(model.port_rates.size(), 0), in = out;
+  std::vector<double> device_out(model.ranks.size(), 0), device_in = device_out;
   std::vector<double> middle_out(model.leaf_hosts.size(), 0), middle_in = middle_out;
   const auto leaf = [&](int rank) { return model.leaf[host(rank)]; };
   const auto work = [&](int rank, double seconds, double memory_seconds) {
@@ -57,6 +60,11 @@ Busy busiest(const CostModel& model, const MachineModel& machine) {
     work(m.from, m.post + m.bytes * (m.encode.core + m.out.core),
          m.bytes * (m.encode.memory + m.out.memory));
     work(m.to, m.post + m.bytes * m.in.core, m.bytes * m.in.memory);
+    if (m.path == PathClass::device) {
+      device_out[m.from] += m.bytes * m.network;
+      device_in[m.to] += m.bytes * m.network;
+      continue;
+    }
     const size_t from = port_at(model, m.from, m), to = port_at(model, m.to, m);
     out[from] += m.bytes * m.network / model.port_rates[from];
     in[to] += m.bytes * m.network / model.port_rates[to];
@@ -85,6 +93,7 @@ Busy busiest(const CostModel& model, const MachineModel& machine) {
   set_busy(Limit::port_out, most(out));
   set_busy(Limit::port_in, most(in));
   set_busy(Limit::uplink, most(middle_out, middle_in));
+  set_busy(Limit::island, most(device_out, device_in));
   return busy;
 }
 
@@ -188,7 +197,7 @@ Busiest CostBounds::busiest(int segments) const {
 }
 
 double CostBounds::estimate(int segments) const {
-  const double busy = resource + (segments - 1) * posts;
+  const double busy = busy_in(segments);
   const double first = latencies + (path - latencies) / segments;
   return std::max(first + busy * (segments - 1) / segments, busy + latencies);
 }

@@ -33,10 +33,11 @@ struct CostMessage {
   PerByte encode;      // by the sender, of all bytes, before the first of them leaves
   double latency = 0;  // seconds from the end of the write until the receiver sees it
   PerByte out, in;     // of the sender's core and of the receiver's
-  double network = 0;  // seconds of a whole network interface at each end, for each byte
+  double network = 0;  // seconds of a whole network interface at each end, for each byte; between
+                       // devices, of their ports
   double middle = 0;   // seconds of a host's part of what lies between far hosts, for each byte;
                        // 0: there is all it needs
-  int32_t port = 0;    // at both ends (machine_model.h)
+  int32_t port = 0;    // between hosts, at both ends (machine_model.h)
   double eager = 0;    // bytes that the link takes before the receiver is ready
 };
 
@@ -88,16 +89,20 @@ CostModel model_of(std::vector<Plan> plans, const Load& load, const MachineModel
 // for each other; `latencies` is the length of that chain if bytes took no time.
 struct CostBounds {
   double resource = 0, path = 0, latencies = 0;
-  double posts = 0;    // part of `resource`: the cost of messages whatever their size
+  double posts = 0;    // of a thread or a host's cores: the cost of messages whatever their size
   BusyByLimit busy{};  // the resources; the busiest is `resource`
   // Segments shorten the chain of waiting steps, but not the work of the resources.
   double lower(int segments = 1) const { return std::max({resource, latencies, path / segments}); }
   // Exact for a chain of whole messages, and for ranks that are busy all the time.
   double estimate() const { return path > resource + latencies ? path : resource + latencies; }
+  // What the resources have to do in so many segments, of which each has messages of its own; they
+  // cost cores time, and what else is busy nothing.
+  double busy_in(int segments) const {
+    return std::max(resource, busy[static_cast<size_t>(Limit::core)] + (segments - 1) * posts);
+  }
   // For many segments, from the bounds of one: each has the path of its bytes, and follows the one
   // before as soon as the busiest resource allows. With one segment the same as estimate().
   double estimate(int segments) const;
-  // In so many segments: each has messages of its own.
   Busiest busiest(int segments) const;
 };
 // Throws Error(invalid_argument) where steps wait for each other in a cycle.

@@ -54,7 +54,7 @@ PerByte handing(double core, const PerByte& own, const Rates& rates, double part
 
 bool eager_slots(const MachineModel& machine, int n) {
   return host_count(machine) == 1 && machine.staged && !machine.loopback &&
-         n <= static_cast<int>(kMaxEagerRanks);
+         !machine.has_devices() && n <= static_cast<int>(kMaxEagerRanks);
 }
 
 std::vector<size_t> chunk_bytes(const Schedule& s, const Load& load) {
@@ -118,6 +118,7 @@ void Prices::set_rates(CostRank& rank, int number, double own, double of_host) c
       std::max(0.0, cached_part(machine_.l3_bytes, of_host * machine_.net.sharing) - rank.in_l2);
   rank.copies = per_byte(machine_.copy, rank, machine_);
   rank.reduces = per_byte(machine_.reduce, rank, machine_);
+  if (machine_.has_devices()) rank.copies = rank.reduces = {};
 }
 
 CostMessage Prices::message(int from, int to) const {
@@ -127,6 +128,10 @@ CostMessage Prices::message(int from, int to) const {
   m.between_hosts = !same_host(from, to);
   m.between_nodes = !machine_.same_node(from, to);
   if (m.between_hosts || machine_.loopback) m.path = machine_.net.carrier;
+  if (machine_.has_devices() && !m.between_hosts && !m.between_nodes) {
+    m.path = PathClass::device;
+    m.network = 1 / machine_.device.rate;
+  }
   if (!m.between_hosts) return m;
   const PathParameters way = path(machine_, hosts(), host(from), host(to));
   // Every host both sends and receives, unless one rank is the source or the end of all data.
@@ -153,8 +158,9 @@ void Prices::set_costs(CostMessage& m, const CostRank& from, const CostRank& to)
   const PerByte& takes = m.reduces ? to.reduces : to.copies;
   // A rank without a core of its own looks only after the ranks before it have had their turns.
   m.latency = (m.between_hosts ? m.latency : inside(m.between_nodes)) + to.turn;
-  if (m.path != PathClass::memory) return set_by_link(m, from, takes);
   m.post = machine_.post;
+  if (m.path == PathClass::device) return set_by_device(m, to);
+  if (m.path != PathClass::memory) return set_by_link(m, from, takes);
   const bool mapped = machine_.staged && m.bytes >= machine_.zero_copy;
   m.puts = m.puts && mapped;
   m.in_place = !m.puts && (!machine_.staged || (m.in_place && mapped));
@@ -165,6 +171,12 @@ void Prices::set_costs(CostMessage& m, const CostRank& from, const CostRank& to)
   const Exchanged& anew = machine_.exchanged;
   m.in.core += to.in_l2 * std::max(0.0, 1 / anew.l2 - 1 / machine_.reduce.l2) +
                to.in_l3 * std::max(0.0, 1 / anew.l3 - 1 / machine_.reduce.l3);
+}
+
+void Prices::set_by_device(CostMessage& m, const CostRank& to) const {
+  m.latency = machine_.device.latency + to.turn;
+  m.eager = machine_.eager;
+  m.in_place = m.puts = false;
 }
 
 void Prices::set_by_link(CostMessage& m, const CostRank& from, const PerByte& takes) const {
@@ -179,7 +191,10 @@ void Prices::set_by_link(CostMessage& m, const CostRank& from, const PerByte& ta
     m.latency = 0;
   }
   const PerByte& copies = from.copies;
-  if (m.between_hosts && load_.wire != WireFormat::exact) return encode(m, copies, takes);
+  if (m.between_hosts && load_.wire != WireFormat::exact) encode(m, copies, takes);
+  // Interfaces reach the memory of devices, which encode without a core.
+  if (machine_.has_devices()) m.out = m.in = m.encode = {};
+  if (machine_.has_devices() || (m.between_hosts && load_.wire != WireFormat::exact)) return;
   if (m.path == PathClass::socket) {
     m.out = {1 / net.copied + (copies.core - 1 / machine_.copy.l2) / 3, copies.memory / 3};
     m.in = {1 / net.copied + (m.reduces ? takes.core : takes.core - 1 / machine_.copy.l2),

@@ -30,6 +30,10 @@ CostMachines::CostMachines(const CostModel& model, const MachineModel& machine)
     return first;
   };
   for (size_t r = 0; r < model.ranks.size(); ++r) thread_.push_back(add_resource(1));
+  for (size_t r = 0; r < model.ranks.size() && machine.has_devices(); ++r) {
+    device_.push_back(add_resource(1));
+    add_resource(1);
+  }
   std::vector<int32_t> middle;  // by leaf, out and in
   for (const double hosts : model.leaf_hosts)
     for (int way = 0; way < 2; ++way) middle.push_back(add_resource(hosts, model.most_parts));
@@ -79,7 +83,10 @@ void CostMachines::start_flow(JobKind kind, int32_t message, double bytes, const
                 !m.between_hosts ? out.memory + in.memory : std::max(out.memory, in.memory)})};
   add_core(uses, m.from, out.core);
   add_core(uses, m.to, in.core);
-  if (!m.between_hosts) {
+  if (m.path == PathClass::device) {
+    uses.add(device_[m.from], m.network);
+    uses.add(device_[m.to] + 1, m.network);
+  } else if (!m.between_hosts) {
     uses.add(hosts_[here].memory, out.memory + in.memory);
   } else {
     if (queued_) {

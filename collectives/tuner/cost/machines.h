@@ -1,6 +1,6 @@
-// The cores, memory and network interfaces of a simulation (cost.h), which the jobs of all ranks
-// share: on several hosts that are alike each as a queue of its own (link_queues.h), as where all
-// ranks of a large group are simulated (tools/simulation/); else max-min fairly (cost_share.h),
+// The cores, memory, devices and network interfaces of a simulation (cost.h), which the jobs of all
+// ranks share: on several hosts that are alike each as a queue of its own (link_queues.h), as where
+// all ranks of a large group are simulated (tools/simulation/); else max-min fairly (cost_share.h),
 // since a message that a slow host delays leaves the rest of the other's port to others. Not
 // thread-safe.
 #pragma once
@@ -76,6 +76,7 @@ class CostMachines final {
   double now_ = 0;               // of the queues
   size_t work_ = 0;              // likewise
   std::vector<int32_t> thread_;  // by rank: its resource
+  std::vector<int32_t> device_;  // by rank: its port out, which that in follows; or empty
   std::vector<Host> hosts_;
   TokenBuckets buckets_;       // by resource, of ports
   std::vector<Running> jobs_;  // by tag

@@ -13,7 +13,7 @@
 namespace ringwood {
 namespace {
 
-constexpr std::string_view kVersion = "ringwood-machine-9";
+constexpr std::string_view kVersion = "ringwood-machine-10";
 constexpr size_t kMaxBytes = 256 << 10;
 constexpr int kMaxCores = 1 << 15;
 constexpr int kMaxRails = 64;
@@ -56,6 +56,8 @@ constexpr Key kKeys[] = {
     {"zero_copy", [](MachineModel& f) -> double& { return f.zero_copy; }, 0, kMaxParameter},
     {"node_latency", [](MachineModel& f) -> double& { return f.node_latency; }, 0, kMaxSeconds},
     {"node_handed", [](MachineModel& f) -> double& { return f.node_handed; }, 1, kMaxParameter},
+    {"device_rate", [](MachineModel& f) -> double& { return f.device.rate; }, 0, kMaxParameter},
+    {"device_latency", [](MachineModel& f) -> double& { return f.device.latency; }, 0, kMaxSeconds},
     {"net_latency", [](MachineModel& f) -> double& { return f.net.latency; }, 0, kMaxSeconds},
     {"net_post", [](MachineModel& f) -> double& { return f.net.post; }, 0, kMaxSeconds},
     {"net_copied", [](MachineModel& f) -> double& { return f.net.copied; }, 1, kMaxParameter},
@@ -149,6 +151,7 @@ std::vector<HostException> parse_exceptions(std::string_view text) {
 const char* to_string(PathClass path) {
   switch (path) {
     case PathClass::memory: return "memory";
+    case PathClass::device: return "device";
     case PathClass::socket: return "socket";
     case PathClass::rdma: return "rdma";
   }

@@ -15,6 +15,9 @@
 // 5. Between hosts over RDMA: the sender's core copies into a ring, unless the device reads its
 //    memory itself (`zero_copy`); the device writes into the receiver's ring, out of which that
 //    core copies or adds. The kernel has no part in it.
+// 6. Between devices (GPUs), one for each rank, that hold the buffers: those of a memory node reach
+//    each other through ports of their own, and the network interfaces of the host reach them; no
+//    core and no memory of the host takes part. What a device does itself takes no time.
 #pragma once
 
 #include <cstddef>
@@ -41,7 +44,7 @@ struct CodecRates {
 };
 
 // What carries a message, which decides what the cores at its ends do for it.
-enum class PathClass : uint8_t { memory, socket, rdma };
+enum class PathClass : uint8_t { memory, device, socket, rdma };
 const char* to_string(PathClass path);  // "memory"
 
 // Between the interfaces of two hosts.
@@ -108,6 +111,13 @@ struct Exchanged {
   bool operator==(const Exchanged&) const = default;
 };
 
+// A device for each rank, whose memory has its buffers.
+struct DeviceParameters {
+  double rate = 0;        // bytes/s of its port to those of its node, each way; 0: there are none
+  double latency = 3e-6;  // seconds of a message there, one way
+  bool operator==(const DeviceParameters&) const = default;
+};
+
 // The group's facts, from which its plans are made, and what its machines take.
 struct MachineModel : GroupFacts {
   int cores = 2;               // of each host, for all its ranks together
@@ -140,8 +150,10 @@ struct MachineModel : GroupFacts {
   double node_latency = 0.062e-6;
   double node_handed = 33e9;
 
+  DeviceParameters device;
   NetworkParameters net;
 
+  bool has_devices() const { return device.rate > 0; }
   bool operator==(const MachineModel&) const = default;
 };
 
@@ -175,8 +187,8 @@ double port_rate(const NetworkParameters& net, int host, int port);
 // rail of that.
 int port_of(const NetworkParameters& net, int from, int from_index, int to, int to_index);
 
-// One line of key=value, each key once: "ringwood-machine-9 hosts=2x8 nodes= cores=2 ...". Lists of
-// places as in places.h.
+// One line of key=value, each key once: "ringwood-machine-10 hosts=2x8 nodes= cores=2 ...". Lists
+// of places as in places.h.
 std::string print(const MachineModel& machine);
 // Bounded and strict: every key, known, once, and in its range. Throws Error(invalid_argument).
 MachineModel parse_machine_model(std::string_view text);

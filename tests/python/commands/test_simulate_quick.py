@@ -59,7 +59,7 @@ def test_a_named_row_and_faults_are_simulated_message_by_message():
 
 @pytest.mark.parametrize(
     "network",
-    [["--leaf", "8"], ["--island", "8"], ["--seeds", "2"], ["--late", "rank3=5ms"]],
+    [["--leaf", "8"], ["--seeds", "2"], ["--late", "rank3=5ms"]],
 )
 def test_what_the_choice_does_not_know_is_simulated(network):
     place = ["all_reduce", "1K", "--hosts", "256", "--ranks-per-host", "4"]

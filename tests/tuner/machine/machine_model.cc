@@ -92,7 +92,7 @@ TEST(MachineModel, DamagedTextIsRefused) {
   };
   const std::pair<std::string, const char*> cases[] = {
       {"", "does not begin"},
-      {"ringwood-machine-9" + good.substr(17), "does not begin"},
+      {"ringwood-machine-9" + good.substr(18), "does not begin"},
       {good.substr(0, good.find(" call=")), "missing or not in its place"},
       {good + " more=1", "the form in which it is printed"},
       {good + " ", "the form in which it is printed"},
