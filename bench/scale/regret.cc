@@ -193,8 +193,10 @@ class Comparison {
     const RowBuilder builder(query, machine_, profiles_);
     for (const AlgorithmRow& row : algorithm_table()) {
       if (row.collective != query_.collective) continue;
-      const auto built = builder.build(row, WireFormat::exact);
-      if (!built || !built->why_not.empty() || built->bounds.resource > seconds) continue;
+      auto built = builder.build(row, WireFormat::exact);
+      if (!built || !built->why_not.empty() || builder.least(*built) > seconds) continue;
+      builder.bind(*built);
+      if (built->bounds.resource > seconds) continue;
       for (const int count : built->segments)
         found.push_back({built->bounds.estimate(count), {row.name, count, WireFormat::exact}});
     }

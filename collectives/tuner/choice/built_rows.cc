@@ -87,11 +87,18 @@ std::optional<BuiltRow> RowBuilder::build(const AlgorithmRow& row, WireFormat wi
     // hides the codecs.
     if (built.segments.size() > 1) std::swap(built.segments[0], built.segments[1]);
   }
-  bound(built);
   return built;
 }
 
-void RowBuilder::bound(BuiltRow& built) const {
+double RowBuilder::least(const BuiltRow& built) const {
+  // Chunks of few elements are not of one size, and what is encoded is smaller.
+  if (built.wire != WireFormat::exact || query_.bytes < kMinSegmentBytes) return 0;
+  const double bytes = static_cast<double>(built.profile->far_chunks) * chunk(*built.profile);
+  return std::max(0.0, bytes - machine_.net.burst) / machine_.net.nic;
+}
+
+void RowBuilder::bind(BuiltRow& built) const {
+  built.bound = true;
   const std::vector<RowSample>& samples = built.samples();
   if (samples.empty()) {
     built.bounds = counted(*built.profile);
@@ -120,22 +127,32 @@ void RowBuilder::bound(BuiltRow& built) const {
     built.bounds.busy[i] = std::max(built.bounds.busy[i], most.busy[i]);
 }
 
+double RowBuilder::chunk(const RowProfile& profile) const {
+  const bool cut = cut_from_one_buffer(query_.collective);
+  return static_cast<double>(query_.bytes) / (cut ? std::max(1, profile.chunks) : 1);
+}
+
 // What rank 0 does, with the costs of messages between hosts where there are several. Sends and
 // receives have a port each: it takes at least as long as the larger part needs.
 CostBounds RowBuilder::counted(const RowProfile& profile) const {
   const bool sockets = machine_.loopback || host_count(machine_) > 1;
+  const bool devices = !sockets && machine_.has_devices(), one_host = host_count(machine_) == 1;
   const double post = sockets ? machine_.net.post : machine_.post;
-  const double latency = sockets ? machine_.net.latency : machine_.latency + machine_.look;
-  const double rate = host_count(machine_) == 1 ? machine_.handed : machine_.net.nic;
+  const double latency = sockets   ? machine_.net.latency
+                         : devices ? machine_.device.latency
+                                   : machine_.latency + machine_.look;
+  const double rate = !one_host ? machine_.net.nic
+                      : devices ? machine_.device.rate
+                                : machine_.handed;
   const auto messages = static_cast<double>(profile.messages);
-  const bool cut = cut_from_one_buffer(query_.collective);
-  const double chunk = static_cast<double>(query_.bytes) / (cut ? std::max(1, profile.chunks) : 1);
+  // The ranks of a host share its interfaces.
+  const size_t chunks = one_host ? profile.chunks_moved : profile.far_chunks;
   CostBounds b;
   b.posts = messages * post;
   b.latencies = messages * latency;
-  b.resource = b.posts + static_cast<double>(profile.chunks_moved) * chunk / rate;
+  b.resource = b.posts + static_cast<double>(chunks) * chunk(profile) / rate;
   b.path = b.latencies + b.resource;
-  const Limit carrier = host_count(machine_) == 1 ? Limit::memory : Limit::port_out;
+  const Limit carrier = !one_host ? Limit::port_out : devices ? Limit::island : Limit::memory;
   b.busy[static_cast<size_t>(Limit::core)] = b.posts;
   b.busy[static_cast<size_t>(carrier)] = b.resource - b.posts;
   return b;

@@ -21,6 +21,7 @@ struct BuiltRow {
   std::vector<RowSample> encoded;  // the profile's samples with roundings
   std::vector<CostModel> models;   // of the samples, in one segment, for private buffers
   size_t steps = 0;                // of the samples
+  bool bound = false;              // bind() has set models, steps, bounds and one_round
   CostBounds bounds;               // of one segment
   bool one_round = false;          // the protocol of the plan of one segment
   size_t work = 0;                 // done so far to simulate it
@@ -44,12 +45,16 @@ class RowBuilder final {
   bool may_encode() const;
   // Nothing where the row in exact form already decides about it.
   std::optional<BuiltRow> build(const AlgorithmRow& row, WireFormat wire) const;
+  // No execution is faster: what crosses a host's interfaces. To know more the row is bound, which
+  // for rows with n messages a rank is more work than to simulate others.
+  double least(const BuiltRow& built) const;
+  void bind(BuiltRow& built) const;
 
  private:
   std::string objection(const AlgorithmRow& row, WireFormat wire) const;
   bool in_one_round(const RowProfile& profile) const;
   std::vector<int> segment_counts(const RowProfile& profile) const;
-  void bound(BuiltRow& built) const;
+  double chunk(const RowProfile& profile) const;  // bytes
   CostBounds counted(const RowProfile& profile) const;
 
   const CandidateQuery& query_;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <set>
+#include <tuple>
 #include <utility>
 
 #include "collectives/plan/sums.h"
@@ -39,10 +41,7 @@ class Contest {
         if (wire == WireFormat::exact || builder_.may_encode()) enter(*row, wire);
     if (query_.traced) keep_those_that_are_traced();
     if (query_.rounding == CandidateQuery::Rounding::once) keep_those_that_add_once();
-    // One segment first: that is the least work, so every row that may win is simulated at all, and
-    // what it takes says in which order the others are worth it.
-    contend(order_of([](const Candidate& c) { return c.segments == 1; }, &Contest::least));
-    contend(order_of([](const Candidate& c) { return c.segments > 1; }, &Contest::expected));
+    contend();
     mark_chosen(min_regret());
     chosen_ = true;
     for (const size_t i : judged_)
@@ -86,39 +85,63 @@ class Contest {
       Candidate c = candidate(row, count, wire);
       weigh_roundings(row, c);
       candidates_.push_back(std::move(c));
-      entries_.push_back({built_.size(), in_steps(built->bounds.lower(count))});
+      entries_.push_back({built_.size(), in_steps(builder_.least(*built))});
     }
-    judge_.enter(*built);
     built_.push_back(std::move(*built));
   }
 
-  double least(size_t i) const { return entries_[i].least; }
+  // Known better from then on.
+  void bind(size_t i) {
+    BuiltRow& built = built_[entries_[i].built];
+    if (built.bound) return;
+    builder_.bind(built);
+    judge_.enter(built);
+    for (size_t k = 0; k < entries_.size(); ++k)
+      if (candidates_[k].why_not.empty() && entries_[k].built == entries_[i].built)
+        entries_[k].least = in_steps(built.bounds.lower(candidates_[k].segments));
+  }
+
   double expected(size_t i) const {
     return judge_.expected(built_[entries_[i].built], candidates_[i].segments);
   }
-
-  // Those that are not refused, by their `key`, ascending.
-  template <class Which>
-  std::vector<size_t> order_of(const Which& which, double (Contest::*key)(size_t) const) const {
-    std::vector<std::pair<double, size_t>> keys;
-    for (size_t i = 0; i < entries_.size(); ++i)
-      if (candidates_[i].why_not.empty() && which(candidates_[i]))
-        keys.emplace_back((this->*key)(i)*candidates_[i].handicap, i);
-    std::sort(keys.begin(), keys.end());
-    std::vector<size_t> order;
-    for (const auto& [value, i] : keys) order.push_back(i);
-    return order;
+  // One segment of a row comes before others, as early as the best of them: it is the least work,
+  // and what it takes says what is to be expected of more.
+  double turn(size_t i) const {
+    const BuiltRow& built = built_[entries_[i].built];
+    if (!built.bound) return entries_[i].least;
+    double least = expected(i);
+    for (const int count : built.segments)
+      if (candidates_[i].segments == 1) least = std::min(least, judge_.expected(built, count));
+    return least;
   }
 
-  void contend(const std::vector<size_t>& order) {
-    for (const size_t i : order) {
+  // Those that are not refused, in the order of what is expected of them. A row is bound when it is
+  // its turn; what has been found out by then may send a candidate back.
+  void contend() {
+    const auto with_key = [&](size_t i) {
+      return std::tuple(turn(i) * candidates_[i].handicap, candidates_[i].segments, i);
+    };
+    std::set<std::tuple<double, int, size_t>> waiting;
+    for (size_t i = 0; i < entries_.size(); ++i)
+      if (candidates_[i].why_not.empty()) waiting.insert(with_key(i));
+    while (!waiting.empty()) {
+      const auto [at, segments, i] = waiting.extract(waiting.begin()).value();
+      if (const auto now = with_key(i); std::get<0>(now) > at) {
+        waiting.insert(now);
+        continue;
+      }
       const double most = best_ * min_regret();
       const double times = candidates_[i].handicap;
       if (entries_[i].least * times > most * kMargin) {
         beaten_.push_back(i);
         continue;
       }
-      const bool far_off = candidates_[i].segments > 1 && expected(i) * times > most * kFarOff;
+      if (!built_[entries_[i].built].bound) {
+        bind(i);
+        waiting.insert(with_key(i));
+        continue;
+      }
+      const bool far_off = segments > 1 && expected(i) * times > most * kFarOff;
       judge(i, judge_.within_budget(built_[entries_[i].built]) && !far_off);
       judged_.push_back(i);
       best_ = std::min(best_, candidates_[i].seconds * times);
@@ -184,6 +207,7 @@ class Contest {
   }
 
   void judge(size_t i, bool may_simulate) {
+    bind(i);
     Candidate& c = candidates_[i];
     const CostJudge::Times times =
         judge_.judge(built_[entries_[i].built], c.segments, may_simulate, worth(i));

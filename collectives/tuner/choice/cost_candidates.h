@@ -2,8 +2,9 @@
 // times a few segment counts.
 //
 // The search has a budget. Candidates are simulated in the order of their lower bounds, those of
-// one segment first; one whose bound is above the best time found cannot win and is not simulated;
-// and once kMaxWork is used up the rest are judged by estimate. What is simulated for a row, in
+// one segment first; one whose bound is above the best time found cannot win and is not simulated,
+// nor is its schedule bound where what crosses a host's interfaces says so already; and once
+// kMaxWork is used up the rest are judged by estimate. What is simulated for a row, in
 // place of all ranks where they are many, is said by its profile (row_profile.h). The budget is
 // counted, not timed, so every rank makes the same choice. Pure.
 #pragma once
@@ -19,7 +20,7 @@ namespace ringwood {
 
 // Of FairShare::work(), for all exact candidates of a query together, as much for all that are in
 // wire formats, and for each row.
-inline constexpr size_t kMaxWork = 120000, kMaxWorkEach = 60000;
+inline constexpr size_t kMaxWork = 140000, kMaxWorkEach = 60000;
 // Where a host is not like the others, one cannot stand for all, and resources are shared max-min
 // fairly, which is more work: so many times as much.
 inline constexpr size_t kWorkWithExceptions = 4;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 #include <optional>
 
@@ -19,6 +20,14 @@ constexpr double kExpected = 1.1;
 // The cost of binding a step, in units of FairShare::work().
 constexpr size_t kWorkOfStep = 4;
 
+// What is left of 1 where each doubling of `count` leaves a part; linear between powers of two, as
+// no processor's last bit differs.
+double left_of_doublings(double part, double count) {
+  double left = 1;
+  for (; count >= 2; count /= 2) left *= part;
+  return left * (1 - (count - 1) * (1 - part));
+}
+
 }  // namespace
 
 double in_steps(double seconds) {
@@ -30,6 +39,7 @@ double in_steps(double seconds) {
 void CostJudge::enter(const BuiltRow& built) { entered_ += kWorkOfStep * built.steps; }
 
 bool CostJudge::may_zero_copy() const {
+  if (machine_.has_devices()) return false;
   const auto bytes = static_cast<double>(query_.bytes);
   const bool in_memory = machine_.staged && bytes >= machine_.zero_copy &&
                          !all_apart(machine_.hosts, query_.n, machine_.loopback);
@@ -61,8 +71,15 @@ Prediction CostJudge::simulate(BuiltRow& built, int segment_count, size_t bytes,
 
 const Prediction& CostJudge::single(BuiltRow& built, bool zero_copy) {
   std::optional<Prediction>& known = built.single[zero_copy];
-  if (!known) known = simulate(built, 1, query_.bytes, zero_copy);
+  if (known) return *known;
+  known = simulate(built, 1, query_.bytes, zero_copy);
+  if (known->simulated && !zero_copy) least_off_ = std::min(least_off_, off(built));
   return *known;
+}
+
+// How far the simulation of one segment is above its bounds.
+double CostJudge::off(const BuiltRow& built) {
+  return built.single[0]->seconds / std::max(1e-12, built.bounds.estimate());
 }
 
 const Prediction& CostJudge::pair(BuiltRow& built, bool zero_copy) {
@@ -115,25 +132,22 @@ Prediction CostJudge::in_segments(BuiltRow& built, int segment_count, bool zero_
   return pipeline(built, segment_count, zero_copy);
 }
 
-// The first segment takes what it takes alone. Each other one follows it as soon as what is busiest
-// allows: the more of that overlaps, the less do two halves take than one whole; and it is never
-// less than the busiest resource's work. Messages cost as much in small segments as in large ones.
+// What a row takes beyond the work of what is busiest, its steps spend waiting. Of that each
+// doubling of the segments leaves the same part, that of two halves: a half of it where steps wait
+// in a chain, more where those of different segments get into each other's way. At the least the
+// first segment takes what it takes alone, and what is busiest does the others after it.
 Prediction CostJudge::pipeline(BuiltRow& built, int segment_count, bool zero_copy) {
   const Prediction &whole = single(built, zero_copy), &halves = pair(built, zero_copy);
-  const auto count = static_cast<size_t>(segment_count);
-  Prediction p = simulate(built, 1, query_.bytes / count, zero_copy);
-  const CostBounds& b = built.bounds;
-  const double latencies = std::min(b.latencies, whole.seconds);
-  const double half = latencies + (whole.seconds - latencies) / 2;
+  Prediction p = simulate(built, 1, query_.bytes / static_cast<size_t>(segment_count), zero_copy);
+  p.simulated = p.simulated && whole.simulated && halves.simulated;
   // Bounds are those of private buffers.
   const double less = zero_copy ? std::min(1.0, whole.seconds / single(built, false).seconds) : 1.0;
-  const double resource = b.resource * less;
-  const double more = std::max(0.0, 2 * (halves.seconds - half) - resource);
-  // Of long chains two halves say little: the error of what is small beside them.
-  const double counts = std::min(1.0, resource / std::max(resource, whole.seconds - resource));
-  const double busiest = resource + counts * more;
-  p.seconds += (segment_count - 1) * (busiest / segment_count + b.posts);
-  p.simulated = p.simulated && whole.simulated && halves.simulated;
+  const auto busy = [&](int count) { return built.bounds.busy_in(count) * less; };
+  const double waits = std::max(0.0, whole.seconds - busy(1));
+  const double left = waits > 0 ? std::clamp((halves.seconds - busy(2)) / waits, 0.0, 1.0) : 0.0;
+  const double all = busy(segment_count);
+  p.seconds = std::max(all + waits * left_of_doublings(left, segment_count),
+                       p.seconds + all * (segment_count - 1) / segment_count);
   return p;
 }
 
@@ -143,8 +157,8 @@ double CostJudge::expected(const BuiltRow& built, int segment_count) const {
   if (!built.single[0] || !built.single[0]->simulated) return in_steps(b.estimate(segment_count));
   const double single = built.single[0]->seconds, latencies = std::min(b.latencies, single);
   const double first = latencies + (single - latencies) / segment_count;
-  return in_steps(std::max(first, b.resource / segment_count) +
-                  (segment_count - 1) * (b.resource / segment_count + b.posts));
+  const double each = b.busy_in(segment_count) / segment_count;
+  return in_steps(std::max(first, each) + (segment_count - 1) * each);
 }
 
 // Of what a row takes with private buffers, what it takes with shared ones: that of one segment, if
@@ -156,17 +170,15 @@ double CostJudge::shared_part(const BuiltRow& built) const {
 }
 
 // Estimates are close to the lower bounds. So that they do not win by that, each is scaled by how
-// far the simulations of its row were above their bounds.
+// far the simulation of its row was above its bounds; or at the least that of any row.
 double CostJudge::estimate(BuiltRow& built, int count) {
   constexpr double kUnknown = 1.25;
   const CostBounds& b = built.bounds;
-  if (built.samples().empty()) return kUnknown * b.estimate(count);
-  double off = kUnknown;
-  if ((built.single[0] || within_budget(built)) && single(built, false).simulated) {
-    if (count > 1) return kExpected * expected(built, count);
-    off = single(built, false).seconds / std::max(1e-12, b.estimate());
-  }
-  return off * b.estimate(count);
+  const bool may_know = built.single[0] || (!built.samples().empty() && within_budget(built));
+  if (may_know && single(built, false).simulated)
+    return count > 1 ? kExpected * expected(built, count) : off(built) * b.estimate(count);
+  const double least = std::isfinite(least_off_) ? least_off_ : 1;
+  return std::max(kUnknown, least) * b.estimate(count);
 }
 
 }  // namespace ringwood

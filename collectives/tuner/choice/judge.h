@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 
 #include "collectives/tuner/choice/built_rows.h"
 
@@ -27,14 +28,14 @@ class CostJudge final {
   CostJudge(const CandidateQuery& query, const MachineModel& machine)
       : query_(query), machine_(machine) {}
 
-  // Enters a row. All rows must be entered before the first is judged.
+  // Each row before it is judged, once it is bound.
   void enter(const BuiltRow& built);
   size_t work() const { return entered_ + exact_work_ + encoded_work_; }
   // The work done so far to simulate rows in exact form, or those in wire formats, is within
-  // kMaxWork, with that of binding all rows. Each has its own, or those in three forms would leave
+  // kMaxWork, with that of binding rows. Each has its own, or those in three forms would leave
   // too little for the exact ones.
   bool within_budget(const BuiltRow& built) const {
-    return work_of(built) + std::min(entered_, kMaxWork / 5 * 3) <= kMaxWork * work_times(machine_);
+    return work_of(built) + entered_ <= kMaxWork * work_times(machine_);
   }
   // Of many segments, about, from what is known about one.
   double expected(const BuiltRow& built, int segment_count) const;
@@ -49,6 +50,7 @@ class CostJudge final {
   const Prediction& pair(BuiltRow& built, bool zero_copy);
   Prediction in_segments(BuiltRow& built, int segment_count, bool zero_copy);
   Prediction pipeline(BuiltRow& built, int segment_count, bool zero_copy);
+  static double off(const BuiltRow& built);
   double estimate(BuiltRow& built, int count);
   double shared_part(const BuiltRow& built) const;
   Times times_of(BuiltRow& built, int segment_count, bool may_simulate, double worth);
@@ -62,8 +64,8 @@ class CostJudge final {
 
   const CandidateQuery& query_;
   const MachineModel& machine_;
-  // To bind the rows, which all are; it leaves two fifths of the budget to simulate some of them.
-  size_t entered_ = 0;
+  double least_off_ = std::numeric_limits<double>::infinity();  // off() of any row so far
+  size_t entered_ = 0;                                          // to bind rows
   size_t exact_work_ = 0, encoded_work_ = 0;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 #include <utility>
 
 #include <fmt/format.h>
@@ -24,6 +25,9 @@ constexpr size_t kStepsInALargeGroup = 64;
 constexpr size_t kFewSteps = 1500;
 // So many only where there is nothing better, as for a host that is not like the others.
 constexpr size_t kSomeSteps = 5000;
+// And so many of the longer of two siblings: both together are about kSomeSteps, or they would take
+// more work than each row has (cost_candidates.h).
+constexpr size_t kStepsOfASibling = kSomeSteps * 2 / 3;
 // In groups of more ranks, rows with n messages a rank are not built as long as they are.
 constexpr int kManyRanks = 1024;
 // Hosts of more ranks are reduced where nothing else helps.
@@ -73,6 +77,7 @@ class Profiler {
     p.chunks = l.chunks;
     p.messages = l.messages;
     p.chunks_moved = l.chunks_moved;
+    p.far_chunks = l.far_chunks;
     p.steps = l.steps * static_cast<size_t>(whole.n);
     p.schedule_steps = l.schedule_steps * static_cast<size_t>(whole.n);
     many_messages_ = l.messages > kMaxStepsOfARank;
@@ -90,6 +95,7 @@ class Profiler {
   // Of a rank's schedule, of two of them the longer: rank 0 may be the root.
   struct Lengths {
     size_t steps = 0, messages = 0, chunks_moved = 0;  // steps: at most, once it is bound
+    size_t far_chunks = 0;                             // of the first host
     size_t schedule_steps = 0;
     int chunks = 0;
   };
@@ -122,7 +128,22 @@ class Profiler {
             static_cast<size_t>(std::max(step.dst.count, step.src.count));
       l.chunks_moved = std::max({l.chunks_moved, sent, received});
     }
+    l.far_chunks = far_chunks(on);
     return l;
+  }
+
+  // Of so many ranks of the first host at most: all of them together have no less.
+  size_t far_chunks(const SharedPlacement& on) const {
+    constexpr size_t kCounted = 16;
+    if (on->hosts.count() == 1) return 0;
+    size_t sent = 0, received = 0;
+    const std::vector<int>& ranks = on->hosts.ranks[0];
+    for (const int rank : std::span(ranks).first(std::min(kCounted, ranks.size())))
+      for (const Step& step : build(on, rank).steps)
+        if (step.peer >= 0 && on->hosts.host[step.peer] != 0)
+          (step.kind == StepKind::send ? sent : received) +=
+              static_cast<size_t>(std::max(step.dst.count, step.src.count));
+    return std::max(sent, received);
   }
 
   // Of rows with n messages a rank, without building them at this length.
@@ -140,8 +161,8 @@ class Profiler {
     const auto grown = [&](size_t x) {
       return static_cast<size_t>(static_cast<double>(x) * times);
     };
-    Lengths l{grown(after.steps), grown(after.messages), grown(after.chunks_moved),
-              grown(after.schedule_steps), after.chunks};
+    Lengths l{grown(after.steps),      grown(after.messages),       grown(after.chunks_moved),
+              grown(after.far_chunks), grown(after.schedule_steps), after.chunks};
     if (after.chunks != before.chunks) l.chunks = static_cast<int>(after.chunks * times);
     return l;
   }
@@ -234,7 +255,7 @@ class Profiler {
 
   bool sample(int hosts, int k, std::vector<RowSample>& samples) {
     const SharedPlacement& on = siblings_.get(hosts, k);
-    return quotient(on, samples) || all(on, kSomeSteps, samples);
+    return quotient(on, samples) || all(on, kStepsOfASibling, samples);
   }
 
   // Samples of this many hosts of k ranks.

@@ -45,6 +45,9 @@ struct RowProfile {
   // Of rank 0: messages, and the chunks that it sends, or receives if those are more; in large
   // groups, about.
   size_t messages = 0, chunks_moved = 0;
+  // Of some ranks of the first host together: the chunks that they send to other hosts, or receive
+  // from there if those are more; in large groups, about.
+  size_t far_chunks = 0;
   size_t steps = 0;           // of all ranks' plans, about
   size_t schedule_steps = 0;  // of all ranks' schedules, about
   // The most ranks of other hosts from which one rank receives; of those in samples.

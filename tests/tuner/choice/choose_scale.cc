@@ -170,7 +170,10 @@ double rounds_of(const AlgorithmRow& row, const ModelQuery& q) {
   query.bytes = q.bytes;
   query.n = q.n;
   RowProfiles profiles(f, q.n);
-  return RowBuilder(query, f, profiles).build(row, WireFormat::exact)->bounds.latencies -
+  const RowBuilder builder(query, f, profiles);
+  auto built = builder.build(row, WireFormat::exact);
+  builder.bind(*built);
+  return built->bounds.latencies -
          std::bit_width(static_cast<unsigned>(q.n - 1));  // without the agreement
 }
 

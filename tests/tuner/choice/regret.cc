@@ -60,8 +60,11 @@ double min_of_all(const ModelQuery& q, double chosen) {
   double least = chosen;
   for (const AlgorithmRow& row : algorithm_table()) {
     if (row.collective != q.collective) continue;
-    const auto built = RowBuilder(query, *q.machine, profiles).build(row, WireFormat::exact);
-    if (!built || !built->why_not.empty() || built->bounds.resource > least) continue;
+    const RowBuilder builder(query, *q.machine, profiles);
+    auto built = builder.build(row, WireFormat::exact);
+    if (!built || !built->why_not.empty()) continue;
+    builder.bind(*built);
+    if (built->bounds.resource > least) continue;
     for (const int segments : built->segments)
       least = std::min(least, all_ranks_take(q, row, segments));
   }
