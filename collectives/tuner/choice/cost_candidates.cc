@@ -141,12 +141,19 @@ class Contest {
         waiting.insert(with_key(i));
         continue;
       }
-      const bool far_off = segments > 1 && expected(i) * times > most * kFarOff;
-      judge(i, judge_.within_budget(built_[entries_[i].built]) && !far_off);
+      const bool worth_it =
+          segments == 1 || (expected(i) * times <= most * kFarOff && may_gain_by_segments(i));
+      judge(i, judge_.within_budget(built_[entries_[i].built]) && worth_it);
       judged_.push_back(i);
       best_ = std::min(best_, candidates_[i].seconds * times);
       best_zero_copy_ = std::min(best_zero_copy_, candidates_[i].zero_copy_seconds * times);
     }
+  }
+
+  // Else its row in one segment is about as fast, and is preferred.
+  bool may_gain_by_segments(size_t i) const {
+    const std::optional<Prediction>& whole = built_[entries_[i].built].single[0];
+    return !whole || !whole->simulated || entries_[i].least * kMargin < whole->seconds;
   }
 
   double regret(size_t i) const {
