@@ -115,7 +115,6 @@ class Events : private MessagePhases<Events> {
   void start_flow(JobKind kind, int32_t m, double bytes, bool both_ends) {
     queues_.start_flow(kind, m, bytes, both_ends, now_);
   }
-  void write_alone(int32_t m, double bytes) { start_flow(JobKind::alone, m, bytes, false); }
 
   void ring() {
     const Timer timer = timers_.top();

@@ -18,11 +18,10 @@
 
 namespace ringwood {
 
-// Of FairShare::work(), for all exact candidates of a query together, as much for all that are in
+// Of CostMachines::work(), for all exact candidates of a query together, as much for all that are in
 // wire formats, and for each row.
 inline constexpr size_t kMaxWork = 140000, kMaxWorkEach = 60000;
-// Where a host is not like the others, one cannot stand for all, and resources are shared max-min
-// fairly, which is more work: so many times as much.
+// Where a host is not like the others, one cannot stand for all: so many times as much.
 inline constexpr size_t kWorkWithExceptions = 4;
 inline size_t work_times(const MachineModel& machine) {
   return machine.net.exceptions.empty() ? 1 : kWorkWithExceptions;

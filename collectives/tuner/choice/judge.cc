@@ -17,7 +17,7 @@ constexpr size_t kWholeSteps = 1500;
 constexpr size_t kSharedSteps = 4096;
 // Pipelines take somewhat longer than is expected, as their steps wait for each other.
 constexpr double kExpected = 1.1;
-// The cost of binding a step, in units of FairShare::work().
+// The cost of binding a step, in units of CostMachines::work().
 constexpr size_t kWorkOfStep = 4;
 
 // What is left of 1 where each doubling of `count` leaves a part; linear between powers of two, as

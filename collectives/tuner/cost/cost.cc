@@ -101,12 +101,6 @@ class Simulation : private MessagePhases<Simulation> {
     const CostMessage& message = model_.messages[m];
     machines_.start_flow(kind, m, bytes, message.out, both_ends ? message.in : PerByte{});
   }
-  void write_alone(int32_t m, double bytes) {
-    const CostMessage& message = model_.messages[m];
-    if (message.path != PathClass::memory || machines_.queued())
-      return start_flow(JobKind::alone, m, bytes, false);
-    queue({JobKind::alone, message.from, m, bytes * message.out.core, bytes * message.out.memory});
-  }
 
   void ring() {
     const Timer timer = timers_.top();

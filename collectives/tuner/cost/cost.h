@@ -2,8 +2,8 @@
 // per algorithm.
 //
 // A fluid model, in the tradition of Hockney (t = alpha + beta bytes) and LogGP (Alexandrov et al.,
-// SPAA 1995: the processor's overhead per message apart from latency and gap), with shared
-// resources as in max-min fair sharing (cost_share.h) instead of one gap per port:
+// SPAA 1995: the processor's overhead per message apart from latency and gap), with resources that
+// are shared evenly, each a queue of its own (link_queues.h), instead of one gap per port:
 // - A rank is one thread. It does one thing at a time: the fixed part of each message (alpha), a
 //   copy, a reduction (gamma). Messages in flight at the same time share it.
 // - The ranks of a host share its cores, its memory bandwidth (for the part of the data that no
@@ -59,7 +59,7 @@ struct Load {
   // Ranks of the whole group where the schedules are those of a smaller one; decides how ranks
   // agree. 0: as many as the schedules say.
   int of_ranks = 0;
-  // Ends the simulation after this much of FairShare::work(), at some 20 ns each. 0: no limit.
+  // Ends the simulation after this much of CostMachines::work(), at some 20 ns each. 0: no limit.
   size_t most_work = 0;
 };
 

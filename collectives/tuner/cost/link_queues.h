@@ -3,7 +3,9 @@
 // slowest of them is.
 //
 // That is exact while a job's bottleneck remains the same link, and takes O(log) for each job and
-// link, where max-min sharing (max_min.h) recomputes whole components. It is the processor
+// link, where max-min fair sharing (Bertsekas and Gallager, Data Networks, 6.5.2) recomputes whole
+// components; what the two predict for all rows differs by a few per cent. A job that waits for a
+// slow link leaves others no more of the fast ones than its even part. It is the processor
 // sharing of Kleinrock (1967), with the virtual time of fair queueing (Parekh and Gallager, 1993):
 // what each job of a link has had so far grows alike for all, so a job ends when it reaches what it
 // had at the job's beginning plus the job's amount.

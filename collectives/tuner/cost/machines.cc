@@ -7,16 +7,13 @@ namespace {
 
 // A job ends by leaving a queue, so that it has to use one.
 constexpr double kNoTime = 1e-15;
-// What a job costs in a queue, in units of FairShare::work().
+// What a job costs in a queue, in units of CostMachines::work().
 constexpr size_t kWorkInQueue = 3;
 
 }  // namespace
 
 CostMachines::CostMachines(const CostModel& model, const MachineModel& machine)
-    : model_(model),
-      machine_(machine),
-      queued_(host_count(machine) > 1 && machine.net.exceptions.empty()),
-      buckets_(machine.net.burst) {
+    : model_(model), machine_(machine), buckets_(machine.net.burst) {
   // Returns the first of them. A slow port is one of less capacity, so that its host alone waits
   // for it, and the host at the other end has the rest of its own port for others.
   const auto add_ports = [&](int host) {
@@ -51,100 +48,78 @@ CostMachines::CostMachines(const CostModel& model, const MachineModel& machine)
 
 // Of cores a job takes one at most.
 int32_t CostMachines::add_resource(double capacity, double most) {
-  return queued_ ? queues_.add_link(capacity, std::max(1, static_cast<int>(capacity / most)))
-                 : share_.add_resource(capacity);
+  return queues_.add_link(capacity, std::max(1, static_cast<int>(capacity / most)));
+}
+
+int32_t CostMachines::open(const CostJob& job) {
+  if (free_.empty()) {
+    free_.push_back(static_cast<int32_t>(jobs_.size()));
+    jobs_.push_back({});
+  }
+  const int32_t running = free_.back();
+  free_.pop_back();
+  jobs_[running] = {job, 0};
+  return running;
+}
+
+void CostMachines::use(int32_t resource, double seconds, int32_t running) {
+  if (seconds <= 0) return;
+  ++jobs_[running].resources;
+  work_ += kWorkInQueue;
+  queues_.enter(resource, now_, seconds, running);
+}
+
+void CostMachines::use_thread(int rank, double seconds, int32_t running) {
+  use(thread_[rank], seconds, running);
+  if (model_.ranks[rank].on_cores > machine_.cores)
+    use(hosts_[model_.ranks[rank].host].cores, seconds, running);
 }
 
 void CostMachines::start(const CostJob& job) {
-  Uses uses{std::max(job.seconds, job.memory)};
-  add_core(uses, job.rank, job.seconds);
-  uses.add(hosts_[model_.ranks[job.rank].host].memory, job.memory);
-  launch(job, uses.whole, uses);
+  const int32_t running = open(job);
+  use_thread(job.rank, std::max(job.seconds, kNoTime), running);
+  use(hosts_[model_.ranks[job.rank].host].memory, job.memory, running);
+}
+
+double CostMachines::on_port(int32_t port, double bytes, double network) {
+  if (network <= 0 || bytes <= 0) return 0;
+  const auto at = static_cast<size_t>(port);
+  return (bytes - buckets_.take(at, now_, bytes, buckets_.rate(at) / network)) * network;
 }
 
 void CostMachines::start_flow(JobKind kind, int32_t message, double bytes, const PerByte& out,
                               const PerByte& in) {
   const CostMessage& m = model_.messages[message];
-  const int here = model_.ranks[m.from].host, there = model_.ranks[m.to].host;
-  const int32_t port_out = hosts_[here].ports_out + m.port;
-  const int32_t port_in = hosts_[there].ports_in + m.port;
-  // Seconds of a port for each byte.
-  const auto network_of = [&](int32_t port) {
-    if (!m.between_hosts || m.network <= 0 || bytes <= 0) return m.network;
-    const auto at = static_cast<size_t>(port);
-    return m.network * (1 - buckets_.take(at, now(), bytes, buckets_.rate(at) / m.network) / bytes);
-  };
-  const double network_out = network_of(port_out), network_in = network_of(port_in);
-  // Each resource alone would take this long for a byte; the slowest determines the time.
-  // The middle and slow ports do not count here, so that flows of one port share it evenly: they
-  // may ask for more than there is, and are limited to what there is by the sharing.
-  Uses uses{
-      std::max({out.core, in.core, network_out, network_in,
-                !m.between_hosts ? out.memory + in.memory : std::max(out.memory, in.memory)})};
-  add_core(uses, m.from, out.core);
-  add_core(uses, m.to, in.core);
-  if (m.path == PathClass::device) {
-    uses.add(device_[m.from], m.network);
-    uses.add(device_[m.to] + 1, m.network);
-  } else if (!m.between_hosts) {
-    uses.add(hosts_[here].memory, out.memory + in.memory);
-  } else {
-    if (queued_) {
-      uses.add(hosts_[here].memory, out.memory);
-      uses.add(hosts_[there].memory, in.memory);
-    }
-    uses.add(port_out, network_out);
-    uses.add(port_in, network_in);
-    uses.add(hosts_[here].middle_out, m.middle);
-    uses.add(hosts_[there].middle_in, m.middle);
+  const Host &here = hosts_[model_.ranks[m.from].host], &there = hosts_[model_.ranks[m.to].host];
+  const int32_t running = open({kind, -1, message, 0, 0});
+  use_thread(m.from, std::max(bytes * out.core, kNoTime), running);
+  use_thread(m.to, bytes * in.core, running);
+  if (!m.between_hosts) {
+    use(here.memory, bytes * (out.memory + in.memory), running);
+    if (m.path != PathClass::device) return;
+    use(device_[m.from], bytes * m.network, running);
+    return use(device_[m.to] + 1, bytes * m.network, running);
   }
-  launch({kind, -1, message, 0, 0}, bytes * uses.whole, uses);
-}
-
-void CostMachines::add_core(Uses& uses, int rank, double seconds) const {
-  uses.add(thread_[rank], seconds);
-  if (model_.ranks[rank].on_cores > machine_.cores)
-    uses.add(hosts_[model_.ranks[rank].host].cores, seconds);
-}
-
-void CostMachines::launch(const CostJob& job, double seconds, const Uses& uses) {
-  if (free_.empty()) {
-    free_.push_back(static_cast<int32_t>(jobs_.size()));
-    jobs_.push_back({});
-  }
-  const int32_t tag = free_.back();
-  free_.pop_back();
-  jobs_[tag] = {job, 0};
-  if (!queued_) return share_.start(seconds, {uses.use, uses.count}, tag);
-  const auto enter = [&](int32_t resource, double amount) {
-    ++jobs_[tag].resources;
-    work_ += kWorkInQueue;
-    queues_.enter(resource, now_, std::max(kNoTime, amount), tag);
-  };
-  for (size_t i = 0; i < uses.count; ++i) enter(uses.use[i].resource, seconds * uses.use[i].part);
-  if (uses.count == 0) {
-    const int rank = job.rank >= 0 ? job.rank : model_.messages[job.index].from;
-    enter(thread_[rank], kNoTime);
-  }
-}
-
-void CostMachines::leave(double time) {
-  now_ = std::max(now_, time);
-  left_.clear();
-  if (queues_.next() <= time) queues_.leave(left_);
-  for (const LinkQueues::Left& left : left_)
-    if (--jobs_[left.job].resources == 0) finished_.push_back(left.job);
+  use(here.memory, bytes * out.memory, running);
+  use(there.memory, bytes * in.memory, running);
+  const int32_t port_out = here.ports_out + m.port, port_in = there.ports_in + m.port;
+  use(port_out, on_port(port_out, bytes, m.network), running);
+  use(port_in, on_port(port_in, bytes, m.network), running);
+  use(here.middle_out, bytes * m.middle, running);
+  use(there.middle_in, bytes * m.middle, running);
 }
 
 void CostMachines::advance(double time, std::vector<CostJob>& ended) {
-  finished_.clear();
+  now_ = std::max(now_, time);
   ended.clear();
-  if (queued_)
-    leave(time);
-  else
-    share_.advance(time, finished_);
-  for (const int32_t tag : finished_) ended.push_back(jobs_[tag].job);
-  free_.insert(free_.end(), finished_.begin(), finished_.end());
+  left_.clear();
+  if (queues_.next() <= time) queues_.leave(left_);
+  for (const LinkQueues::Left& left : left_) {
+    Running& running = jobs_[left.job];
+    if (--running.resources > 0) continue;
+    ended.push_back(running.job);
+    free_.push_back(left.job);
+  }
 }
 
 }  // namespace ringwood

@@ -1,8 +1,6 @@
 // The cores, memory, devices and network interfaces of a simulation (cost.h), which the jobs of all
-// ranks share: on several hosts that are alike each as a queue of its own (link_queues.h), as where
-// all ranks of a large group are simulated (tools/simulation/); else max-min fairly (cost_share.h),
-// since a message that a slow host delays leaves the rest of the other's port to others. Not
-// thread-safe.
+// ranks share: each is a queue of its own (link_queues.h), as where all ranks of a large group are
+// simulated (tools/simulation/). Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +8,6 @@
 #include <vector>
 
 #include "collectives/tuner/cost/cost_model.h"
-#include "collectives/tuner/cost/cost_share.h"
 #include "collectives/tuner/cost/link_queues.h"
 #include "collectives/tuner/cost/threads.h"
 #include "collectives/tuner/cost/token_buckets.h"
@@ -29,28 +26,17 @@ class CostMachines final {
   void start_flow(JobKind kind, int32_t message, double bytes, const PerByte& out,
                   const PerByte& in);
 
-  // Each resource is a queue of its own.
-  bool queued() const { return queued_; }
-  double now() const { return queued_ ? now_ : share_.now(); }
+  double now() const { return now_; }
   // When the next job ends; infinity without jobs.
-  double next() { return queued_ ? queues_.next() : share_.next(); }
+  double next() const { return queues_.next(); }
   // Advances to `time` <= next(); `ended` becomes the jobs that end there.
   void advance(double time, std::vector<CostJob>& ended);
   // As TokenBuckets::busiest().
   double busiest_port() const { return buckets_.busiest(); }
-  // As FairShare::work().
-  size_t work() const { return queued_ ? work_ : share_.work(); }
+  // The effort of the simulation so far, whatever machine runs it: some 20 ns each.
+  size_t work() const { return work_; }
 
  private:
-  // The resources of one job, which alone would take `whole` seconds.
-  struct Uses {
-    double whole;
-    FairShare::Use use[10] = {};  // threads, cores, memory and interfaces of both ends
-    size_t count = 0;
-    void add(int32_t resource, double seconds) {
-      if (seconds > 0) use[count++] = {resource, seconds / whole};
-    }
-  };
   struct Host {
     // Resources, with those of a port from the first one on; cores and memory are those of all
     // hosts that share them, the middle that of all hosts of a leaf.
@@ -64,23 +50,24 @@ class CostMachines final {
 
   // `most`: of it, for one job.
   int32_t add_resource(double capacity, double most = 1);
-  void add_core(Uses& uses, int rank, double seconds) const;
-  void launch(const CostJob& job, double seconds, const Uses& uses);
-  void leave(double time);
+  // The number of a job that begins now, and uses nothing yet.
+  int32_t open(const CostJob& job);
+  void use(int32_t resource, double seconds, int32_t running);
+  void use_thread(int rank, double seconds, int32_t running);
+  // Seconds of a port for these bytes, at so much a byte; less what it passes at once.
+  double on_port(int32_t port, double bytes, double network);
 
   const CostModel& model_;
   const MachineModel& machine_;
-  const bool queued_;
-  FairShare share_;
   LinkQueues queues_;
-  double now_ = 0;               // of the queues
-  size_t work_ = 0;              // likewise
+  double now_ = 0;
+  size_t work_ = 0;
   std::vector<int32_t> thread_;  // by rank: its resource
   std::vector<int32_t> device_;  // by rank: its port out, which that in follows; or empty
   std::vector<Host> hosts_;
   TokenBuckets buckets_;       // by resource, of ports
-  std::vector<Running> jobs_;  // by tag
-  std::vector<int32_t> free_, finished_;
+  std::vector<Running> jobs_;  // by number
+  std::vector<int32_t> free_;
   std::vector<LinkQueues::Left> left_;
 };
 

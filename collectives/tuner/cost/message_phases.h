@@ -1,7 +1,7 @@
 // What happens to a message in a simulation, from the steps that send and receive it to the threads
 // and machines that move it: shared by the simulation of the cost model (cost.cc) and that of large
-// groups (tools/simulation/events.cc), which differ in how they keep messages and in how resources
-// are shared.
+// groups (tools/simulation/events.cc), which differ in how they keep messages and in what network
+// they have.
 //
 // The phases of a message:
 //   waiting   for its send step, and for its turn on the link
@@ -23,7 +23,6 @@
 //   steps()          begin(), finish(), at_least(), as in CostSteps
 //   at(time, timer, rank, index)               calls rung() then
 //   start(job), start_flow(kind, m, bytes, both_ends)    call ended() when it is over
-//   write_alone(m, bytes)                      the phase `alone`; likewise
 // Not thread-safe.
 #pragma once
 
@@ -168,7 +167,7 @@ class MessagePhases {
     if (p.bytes == p.head || p.in_place) return sent(m);
     if (s.receivable()) return start_body(m);
     s.phase = p.bytes > p.eager ? Phase::halted : Phase::alone;
-    if (s.phase == Phase::alone) engine().write_alone(m, p.bytes - p.head);
+    if (s.phase == Phase::alone) engine().start_flow(JobKind::alone, m, p.bytes - p.head, false);
   }
 
   void start_body(int32_t m) {

@@ -11,7 +11,7 @@
 #include "collectives/schedule/compose.h"
 #include "collectives/schedule/graph.h"
 #include "collectives/tuner/cost/cost_model.h"
-#include "collectives/tuner/cost/cost_share.h"
+#include "collectives/tuner/cost/link_queues.h"
 #include "tests/support/errors.h"
 
 namespace ringwood {
@@ -259,6 +259,7 @@ TEST(Cost, EveryRowFinishesAndKeepsItsOrder) {
   }
 }
 
+// But for what a thread gains where jobs come in another order (Graham's anomalies, 1966).
 TEST(Cost, MoreBytesNeverCostLess) {
   const MachineModel f;
   for (const AlgorithmRow& row : algorithm_table()) {
@@ -267,7 +268,7 @@ TEST(Cost, MoreBytesNeverCostLess) {
     double before = 0;
     for (size_t bytes = 64; bytes <= size_t{64} << 20; bytes *= 8) {
       const double seconds = predict(schedules, {row.collective, bytes}, f).seconds;
-      EXPECT_GE(seconds, before * 0.999) << row.name << " " << bytes;
+      EXPECT_GE(seconds, before * 0.99) << row.name << " " << bytes;
       before = seconds;
     }
   }
@@ -317,40 +318,37 @@ TEST(Cost, SchedulesThatCannotFinishAreRefused) {
 
 // ---- sharing -----------------------------------------------------------------------------------
 
-std::vector<int32_t> run_until(FairShare& share, double& time) {
-  std::vector<int32_t> finished;
-  time = share.next();
-  share.advance(time, finished);
-  return finished;
+std::vector<int32_t> run_until(LinkQueues& queues, double& time) {
+  std::vector<LinkQueues::Left> left;
+  time = queues.next();
+  queues.leave(left);
+  std::vector<int32_t> jobs;
+  for (const LinkQueues::Left& one : left) jobs.push_back(one.job);
+  return jobs;
 }
 
-TEST(FairShare, IsMaxMin) {
-  // The long job passes both resources; what it leaves of the wide one goes to the other there.
-  FairShare share;
-  const int32_t narrow = share.add_resource(1), wide = share.add_resource(2);
-  const FairShare::Use both[] = {{narrow, 1}, {wide, 1}};
-  const FairShare::Use one[] = {{narrow, 1}}, other[] = {{wide, 2}};
-  share.start(1, both, 0);   // speed 1/2
-  share.start(2, one, 1);    // speed 1/2
-  share.start(3, other, 2);  // 3/4: 2 - 1/2 is left
+TEST(LinkQueues, AllJobsOfALinkGetEqualParts) {
+  LinkQueues queues;
+  const int32_t narrow = queues.add_link(1), wide = queues.add_link(2);
+  queues.enter(narrow, 0, 1, 0);
+  queues.enter(narrow, 0, 2, 1);
+  queues.enter(wide, 0, 5, 2);
   double time = 0;
-  EXPECT_EQ(run_until(share, time), (std::vector<int32_t>{0}));
-  EXPECT_NEAR(time, 2, 1e-9);
-  EXPECT_EQ(run_until(share, time), (std::vector<int32_t>{1}));  // 1 left, alone
-  EXPECT_NEAR(time, 3, 1e-9);
-  EXPECT_EQ(run_until(share, time), (std::vector<int32_t>{2}));  // 3 - 1.5 left at 2, speed 1
-  EXPECT_NEAR(time, 3.5, 1e-9);
-  EXPECT_EQ(share.next(), INFINITY);
+  EXPECT_EQ(run_until(queues, time), (std::vector<int32_t>{0}));
+  EXPECT_NEAR(time, 2, 1e-9);  // at half the rate
+  queues.enter(wide, time, 1, 3);
+  EXPECT_EQ(run_until(queues, time), (std::vector<int32_t>{1, 2, 3}));
+  EXPECT_NEAR(time, 3, 1e-9);  // 1 was left, alone; and 1 each on the wide one
+  EXPECT_EQ(queues.next(), INFINITY);
 }
 
-TEST(FairShare, WhatEndsTogetherIsOneEventInTheOrderOfStart) {
-  FairShare share;
-  const int32_t a = share.add_resource(1), b = share.add_resource(1);
-  const FairShare::Use on_a[] = {{a, 1}}, on_b[] = {{b, 1}};
-  share.start(0.1 + 0.2, on_b, 7);
-  share.start(0.3, on_a, 3);
+TEST(LinkQueues, WhatEndsTogetherIsOneEventInTheOrderOfStart) {
+  LinkQueues queues;
+  const int32_t a = queues.add_link(1), b = queues.add_link(1);
+  queues.enter(b, 0, 0.1 + 0.2, 7);
+  queues.enter(a, 0, 0.3, 3);
   double time = 0;
-  EXPECT_EQ(run_until(share, time), (std::vector<int32_t>{7, 3}));
+  EXPECT_EQ(run_until(queues, time), (std::vector<int32_t>{7, 3}));
 }
 
 }  // namespace
