@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "collectives/plan/protocol.h"
+#include "collectives/tuner/choice/siblings.h"
 
 namespace ringwood {
 namespace {
@@ -19,14 +20,6 @@ constexpr size_t kSharedSteps = 4096;
 constexpr double kExpected = 1.1;
 // The cost of binding a step, in units of CostMachines::work().
 constexpr size_t kWorkOfStep = 4;
-
-// What is left of 1 where each doubling of `count` leaves a part; linear between powers of two, as
-// no processor's last bit differs.
-double left_of_doublings(double part, double count) {
-  double left = 1;
-  for (; count >= 2; count /= 2) left *= part;
-  return left * (1 - (count - 1) * (1 - part));
-}
 
 }  // namespace
 

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <set>
-#include <span>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "collectives/plan/passes.h"
 #include "collectives/tuner/choice/cost_candidates.h"
+#include "collectives/tuner/choice/row_lengths.h"
 #include "collectives/tuner/cost/cost_model.h"
 
 namespace ringwood {
@@ -28,17 +28,8 @@ constexpr size_t kSomeSteps = 5000;
 // And so many of the longer of two siblings: both together are about kSomeSteps, or they would take
 // more work than each row has (cost_candidates.h).
 constexpr size_t kStepsOfASibling = kSomeSteps * 2 / 3;
-// In groups of more ranks, rows with n messages a rank are not built as long as they are.
-constexpr int kManyRanks = 1024;
 // Hosts of more ranks are reduced where nothing else helps.
 constexpr int kManyOnAHost = 16;
-
-// The logarithm to base 2, linear between powers of two: no processor's last bit differs.
-double doublings(double times) {
-  double result = 0;
-  for (; times >= 2; times /= 2) ++result;
-  return result + times - 1;
-}
 
 size_t far_senders(const Schedule& schedule, const MachineModel& machine) {
   std::set<int> senders;
@@ -62,7 +53,8 @@ struct Axis {
 
 class Profiler {
  public:
-  Profiler(const AlgorithmRow& row, Siblings& siblings) : row_(row), siblings_(siblings) {}
+  Profiler(const AlgorithmRow& row, Siblings& siblings)
+      : row_(row), siblings_(siblings), lengths_(row, siblings) {}
 
   RowProfile run() {
     const Placement& whole = *siblings_.whole();
@@ -73,7 +65,7 @@ class Profiler {
                               whole.hosts.count() == 1 ? "" : " placed like these");
       return p;
     }
-    const Lengths& l = lengths(siblings_.whole());
+    const RowLengths::Lengths& l = lengths(siblings_.whole());
     p.chunks = l.chunks;
     p.messages = l.messages;
     p.chunks_moved = l.chunks_moved;
@@ -92,94 +84,52 @@ class Profiler {
   }
 
  private:
-  // Of a rank's schedule, of two of them the longer: rank 0 may be the root.
-  struct Lengths {
-    size_t steps = 0, messages = 0, chunks_moved = 0;  // steps: at most, once it is bound
-    size_t far_chunks = 0;                             // of the first host
-    size_t schedule_steps = 0;
-    int chunks = 0;
-  };
-
-  // The schedule as a plan runs it.
-  Schedule build(const SharedPlacement& on, int rank) const {
-    return after_agreement(row_.build(on->where(rank)), row_.collective);
-  }
-
-  const Lengths& lengths(const SharedPlacement& on) {
-    const auto known = lengths_.find(on.get());
-    if (known != lengths_.end()) return known->second;
-    const std::optional<Lengths> extended = on->n > kManyRanks ? in_proportion(on) : std::nullopt;
-    return lengths_.emplace(on.get(), extended ? *extended : counted(on)).first->second;
-  }
-
-  Lengths counted(const SharedPlacement& on) const {
-    Lengths l;
-    for (const int rank : {0, std::min(1, on->n - 1)}) {
-      Schedule s = build(on, rank);
-      l.chunks = s.chunks;
-      l.steps = std::max(l.steps, bound_steps(s, row_.collective));
-      l.schedule_steps = std::max(l.schedule_steps, s.steps.size());
-      std::erase_if(s.steps, [](const Step& step) { return step.peer < 0; });
-      size_t messages = 0, sent = 0, received = 0;
-      for (size_t i = 0; i < s.steps.size(); i = end_of_message(s.steps, i)) ++messages;
-      l.messages = std::max(l.messages, messages);
-      for (const Step& step : s.steps)
-        (step.kind == StepKind::send ? sent : received) +=
-            static_cast<size_t>(std::max(step.dst.count, step.src.count));
-      l.chunks_moved = std::max({l.chunks_moved, sent, received});
-    }
-    l.far_chunks = far_chunks(on);
-    return l;
-  }
-
-  // Of so many ranks of the first host at most: all of them together have no less.
-  size_t far_chunks(const SharedPlacement& on) const {
-    constexpr size_t kCounted = 16;
-    if (on->hosts.count() == 1) return 0;
-    size_t sent = 0, received = 0;
-    const std::vector<int>& ranks = on->hosts.ranks[0];
-    for (const int rank : std::span(ranks).first(std::min(kCounted, ranks.size())))
-      for (const Step& step : build(on, rank).steps)
-        if (step.peer >= 0 && on->hosts.host[step.peer] != 0)
-          (step.kind == StepKind::send ? sent : received) +=
-              static_cast<size_t>(std::max(step.dst.count, step.src.count));
-    return std::max(sent, received);
-  }
-
-  // Of rows with n messages a rank, without building them at this length.
-  std::optional<Lengths> in_proportion(const SharedPlacement& on) {
-    constexpr int kFewHosts = 4;
-    const SharedPlacement& regular = siblings_.regular();
-    if (regular->hosts.count() < 4 * kFewHosts) return {};
-    const int k = regular->ranks_of_a_host;
-    const SharedPlacement &a = siblings_.get(kFewHosts, k), &b = siblings_.get(2 * kFewHosts, k);
-    if (!row_.accepts(a->where(0)) || !row_.accepts(b->where(0))) return {};
-    const Lengths before = lengths(a), after = lengths(b);
-    constexpr double kNearlyTwice = 1.8;
-    if (after.messages < kNearlyTwice * before.messages) return {};
-    const double times = static_cast<double>(on->n) / b->n;
-    const auto grown = [&](size_t x) {
-      return static_cast<size_t>(static_cast<double>(x) * times);
-    };
-    Lengths l{grown(after.steps),      grown(after.messages),       grown(after.chunks_moved),
-              grown(after.far_chunks), grown(after.schedule_steps), after.chunks};
-    if (after.chunks != before.chunks) l.chunks = static_cast<int>(after.chunks * times);
-    return l;
-  }
+  Schedule build(const SharedPlacement& on, int rank) const { return lengths_.build(on, rank); }
+  const RowLengths::Lengths& lengths(const SharedPlacement& on) { return lengths_.get(on); }
 
   void find_samples(RowProfile& p) {
     const SharedPlacement& whole = siblings_.whole();
     // A slow host is no slow group: what it delays depends on who waits for it, and when.
     const bool alike = whole->machine.net.exceptions.empty();
     if (all(whole, alike ? kFewSteps : kSomeSteps, p.samples)) return;
-    if (whole->regular() && quotient(siblings_.regular(), p.samples)) return;
+    if (whole->regular() && quotient(siblings_.regular(), p.samples)) return add_slow_hosts(p);
     if (all(whole, kSomeSteps, p.samples)) return;
     const SharedPlacement& regular = siblings_.regular();
     const int k = regular->ranks_of_a_host, hosts = regular->hosts.count();
-    if (by_hosts(hosts, k, p.samples) || by_ranks(hosts, k, p.samples))
+    slow_hosts_ = !alike;
+    const bool as_they_are = !alike && by_hosts(hosts, k, p.samples);
+    slow_hosts_ = false;
+    if (as_they_are || by_hosts(hosts, k, p.samples) || by_ranks(hosts, k, p.samples))
       for (RowSample& s : p.samples) scale(p, s);
     else
       all(whole, kMaxSteps, p.samples);
+  }
+
+  // The sample is one host, which stands for all as if all were slow. Who waits for a slow host has
+  // others' messages meanwhile, which the slow one gets later and at once: that may take longer
+  // than if all were slow, or less.
+  void add_slow_hosts(RowProfile& p) {
+    const SharedPlacement& regular = siblings_.regular();
+    const int k = regular->ranks_of_a_host, hosts = regular->hosts.count();
+    const bool cut = cut_from_one_buffer(row_.collective);
+    for (int fewer = hosts / 2; fewer >= 2; fewer /= 2) {
+      const SharedPlacement& on = siblings_.with_slow_hosts(fewer);
+      std::vector<RowSample> one, every;
+      if (!on || !all(on, kStepsOfASibling, one) || !quotient(siblings_.get(fewer, k), every))
+        continue;
+      const bool affine = is_affine({hosts, k}, {fewer, k}, every, p.samples);
+      const double larger = static_cast<double>(hosts) / fewer;
+      const double times = affine ? larger : doublings(hosts) / doublings(fewer);
+      for (auto* part : {&one, &every}) {
+        RowSample& s = part->front();
+        s.weight = part == &one ? times : -times;
+        s.same_chunk = affine;
+        if (!affine && !cut) s.bytes *= larger;
+        scale(p, s);
+        p.samples.push_back(std::move(s));
+      }
+      return;
+    }
   }
 
   // Regular hosts stand for irregular ones. A row that takes ranks by their numbers may keep to the
@@ -254,6 +204,10 @@ class Profiler {
   }
 
   bool sample(int hosts, int k, std::vector<RowSample>& samples) {
+    if (slow_hosts_) {
+      const SharedPlacement& on = siblings_.with_slow_hosts(hosts);
+      return on && all(on, kStepsOfASibling, samples);
+    }
     const SharedPlacement& on = siblings_.get(hosts, k);
     return quotient(on, samples) || all(on, kStepsOfASibling, samples);
   }
@@ -376,21 +330,11 @@ class Profiler {
   const AlgorithmRow& row_;
   Siblings& siblings_;
   bool many_messages_ = false, many_steps_ = false;  // of a rank
-  std::map<const Placement*, Lengths> lengths_;
+  bool slow_hosts_ = false;                          // samples have them
+  RowLengths lengths_;
 };
 
 }  // namespace
-
-Siblings::Siblings(const MachineModel& machine, int n)
-    : whole_(placement_of(machine, n)), regular_(nearest_regular(whole_)) {}
-
-const SharedPlacement& Siblings::get(int hosts, int ranks_of_a_host) {
-  if (hosts == regular_->hosts.count() && ranks_of_a_host == regular_->ranks_of_a_host)
-    return regular_;
-  SharedPlacement& found = siblings_[{hosts, ranks_of_a_host}];
-  if (!found) found = sibling(*regular_, hosts, ranks_of_a_host);
-  return found;
-}
 
 RowProfile profile_of(const AlgorithmRow& row, Siblings& siblings) {
   return Profiler(row, siblings).run();

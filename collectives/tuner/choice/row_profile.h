@@ -11,17 +11,19 @@
 // Rank counts are reduced by hosts first, then, on hosts of many ranks, by ranks of a host. So an
 // estimate is a weighted sum of at most four samples. A row without samples is counted: what rank 0
 // sends and receives. Irregular hosts are replaced by the nearest regular ones, except where all
-// schedules are simulated; times are scaled by the ratio of inter-host traffic. Pure.
+// schedules are simulated; times are scaled by the ratio of inter-host traffic.
+//
+// A slow host is no slow group: where not all ranks are simulated, siblings have it too; and where
+// one host stands for all, as if all were slow, what a sibling with the slow host takes beyond one
+// of slow hosts is added, as often as the group is larger. Pure.
 #pragma once
 
-#include <map>
-#include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "collectives/algorithms/algorithms.h"
+#include "collectives/tuner/choice/siblings.h"
 #include "collectives/tuner/cost/cost_quotient.h"
 
 namespace ringwood {
@@ -56,21 +58,6 @@ struct RowProfile {
 
   // Nothing is extended: what the samples say is the group's own.
   bool direct() const { return samples.size() == 1 && samples[0].weight == 1; }
-};
-
-// Placements of one group by hosts and ranks of a host.
-class Siblings final {
- public:
-  Siblings(const MachineModel& machine, int n);
-
-  const SharedPlacement& whole() const { return whole_; }
-  const SharedPlacement& regular() const { return regular_; }
-  // Of a regular placement; hosts and ranks of a host are at most its own.
-  const SharedPlacement& get(int hosts, int ranks_of_a_host);
-
- private:
-  SharedPlacement whole_, regular_;
-  std::map<std::pair<int, int>, SharedPlacement> siblings_;
 };
 
 RowProfile profile_of(const AlgorithmRow& row, Siblings& siblings);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 namespace ringwood {
@@ -121,6 +122,23 @@ SharedPlacement sibling(const Placement& regular, int hosts, int ranks_of_a_host
   }
   return std::make_shared<const Placement>(
       restricted(regular, first_ranks(regular.hosts, hosts, ranks_of_a_host), std::move(machine)));
+}
+
+SharedPlacement sibling_with_exceptions(const Placement& whole, int hosts) {
+  std::map<std::pair<int, int>, HostException> kept;  // by host and rail
+  std::set<int> slow;
+  for (HostException one : whole.machine.net.exceptions) {
+    one.host %= hosts;
+    slow.insert(one.host);
+    HostException& there = kept.try_emplace({one.host, one.rail}, one).first->second;
+    there.rate = std::min(there.rate, one.rate);
+  }
+  if (slow.empty() || 2 * std::ssize(slow) > hosts) return {};
+  Placement plain = whole;
+  plain.machine.net.exceptions.clear();
+  Placement made = *sibling(plain, hosts, whole.ranks_of_a_host);
+  for (const auto& [at, one] : kept) made.machine.net.exceptions.push_back(one);
+  return std::make_shared<const Placement>(std::move(made));
 }
 
 }  // namespace ringwood

@@ -39,4 +39,9 @@ SharedPlacement nearest_regular(const SharedPlacement& placement);
 // numbers. Cores, memory, caches and network of a host are reduced in proportion to its ranks.
 SharedPlacement sibling(const Placement& regular, int hosts, int ranks_of_a_host);
 
+// The same with the hosts that are not like the others, of a placement of hosts of one size. Each
+// keeps its number, or where there are fewer hosts what is left of it divided by theirs: so it lies
+// to powers of two as it does. Null where those are more than half of the hosts, or none.
+SharedPlacement sibling_with_exceptions(const Placement& whole, int hosts);
+
 }  // namespace ringwood
