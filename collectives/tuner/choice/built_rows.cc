@@ -1,6 +1,7 @@
 #include "collectives/tuner/choice/built_rows.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include <fmt/format.h>
@@ -91,9 +92,11 @@ std::optional<BuiltRow> RowBuilder::build(const AlgorithmRow& row, WireFormat wi
 }
 
 double RowBuilder::least(const BuiltRow& built) const {
-  // Chunks of few elements are not of one size, and what is encoded is smaller.
-  if (built.wire != WireFormat::exact || query_.bytes < kMinSegmentBytes) return 0;
-  const double bytes = static_cast<double>(built.profile->far_chunks) * chunk(*built.profile);
+  if (built.wire != WireFormat::exact) return 0;  // what is encoded is smaller
+  // Chunks are of whole elements: none has less than this.
+  const auto element = static_cast<double>(query_.element);
+  const double smallest = std::floor(chunk(*built.profile) / element) * element;
+  const double bytes = static_cast<double>(built.profile->far_chunks) * smallest;
   return std::max(0.0, bytes - machine_.net.burst) / machine_.net.nic;
 }
 

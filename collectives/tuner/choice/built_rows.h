@@ -45,8 +45,9 @@ class RowBuilder final {
   bool may_encode() const;
   // Nothing where the row in exact form already decides about it.
   std::optional<BuiltRow> build(const AlgorithmRow& row, WireFormat wire) const;
-  // No execution is faster: what crosses a host's interfaces. To know more the row is bound, which
-  // for rows with n messages a rank is more work than to simulate others.
+  // No execution is faster: what crosses a host's interfaces, in groups above 1,024 ranks about
+  // that. To know more the row is bound, which for rows with n messages a rank is more work than to
+  // simulate others.
   double least(const BuiltRow& built) const;
   void bind(BuiltRow& built) const;
 

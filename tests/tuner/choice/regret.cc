@@ -137,7 +137,7 @@ TEST(Regret, ASlowHostIsNoSlowGroup) {
 
 // Work is counted, so this does not depend on the machine that runs it; at about 30 ns each.
 TEST(ChoiceWork, ANewShapeTakesAFewMilliseconds) {
-  const auto most = [](int n) -> size_t { return n <= 128 ? 230000 : n <= 1024 ? 330000 : 500000; };
+  const auto most = [](int n) -> size_t { return n <= 128 ? 170000 : n <= 1024 ? 330000 : 500000; };
   for (const int n : kSanitized ? std::vector{128} : std::vector{128, 1024, 16384}) {
     const MachineModel machine = hosts_of_8(n);
     RowProfiles profiles(machine, n);
