@@ -14,7 +14,7 @@
 // of the host carry them and not its leader alone. So it wins for large messages where the ranks of
 // a host have rails of their own, or where one core cannot fill the network. Rail-aligned: ranks
 // talk across only to their own index. Hosts may be of unequal size: ranks beyond the smallest host
-// own no shard. Source: the two trees as in double_tree.cc; multi-rail broadcasts of MVAPICH.
+// own no shard. Source: the two trees as in double_tree.cc.
 //
 //   2 hosts x 2 ranks, root 0,     shard 0:   0 --+-- 1          shard 1:   0 --- 1 --- 3 --- 2
 //   both trees alike                              +-- 2 --- 3

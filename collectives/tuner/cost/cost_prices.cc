@@ -161,6 +161,7 @@ void Prices::set_costs(CostMessage& m, const CostRank& from, const CostRank& to)
   m.post = machine_.post;
   if (m.path == PathClass::device) return set_by_device(m, to);
   if (m.path != PathClass::memory) return set_by_link(m, from, takes);
+  if (machine_.has_devices()) return set_between_islands(m);
   const bool mapped = machine_.staged && m.bytes >= machine_.zero_copy;
   m.puts = m.puts && mapped;
   m.in_place = !m.puts && (!machine_.staged || (m.in_place && mapped));
@@ -179,6 +180,14 @@ void Prices::set_by_device(CostMessage& m, const CostRank& to) const {
   m.in_place = m.puts = false;
 }
 
+// Through the host's memory: one end writes, the other one reads.
+void Prices::set_between_islands(CostMessage& m) const {
+  m.head = std::min(m.bytes, machine_.piece);
+  m.eager = machine_.eager;
+  m.in_place = m.puts = false;
+  m.out = m.in = {1 / machine_.node_handed, 1 / machine_.memory};
+}
+
 void Prices::set_by_link(CostMessage& m, const CostRank& from, const PerByte& takes) const {
   const NetworkParameters& net = machine_.net;
   m.post = net.post;
@@ -191,10 +200,14 @@ void Prices::set_by_link(CostMessage& m, const CostRank& from, const PerByte& ta
     m.latency = 0;
   }
   const PerByte& copies = from.copies;
-  if (m.between_hosts && load_.wire != WireFormat::exact) encode(m, copies, takes);
-  // Interfaces reach the memory of devices, which encode without a core.
-  if (machine_.has_devices()) m.out = m.in = m.encode = {};
-  if (machine_.has_devices() || (m.between_hosts && load_.wire != WireFormat::exact)) return;
+  const bool encoded = m.between_hosts && load_.wire != WireFormat::exact;
+  if (encoded) encode(m, copies, takes);
+  if (machine_.has_devices()) {
+    // Interfaces reach the memory of devices, which encode without a core.
+    m.out = m.in = m.encode = {};
+    return;
+  }
+  if (encoded) return;
   if (m.path == PathClass::socket) {
     m.out = {1 / net.copied + (copies.core - 1 / machine_.copy.l2) / 3, copies.memory / 3};
     m.in = {1 / net.copied + (m.reduces ? takes.core : takes.core - 1 / machine_.copy.l2),

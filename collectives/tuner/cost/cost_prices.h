@@ -60,6 +60,7 @@ class Prices final {
   double in_turns(double seconds, int of_host) const;
   double handed(const CostMessage& m, const CostRank& from, const CostRank& to) const;
   void set_by_device(CostMessage& m, const CostRank& to) const;
+  void set_between_islands(CostMessage& m) const;
   void set_by_link(CostMessage& m, const CostRank& from, const PerByte& takes) const;
   void set_written(CostMessage& m, const CostRank& from, const PerByte& takes, double rate) const;
   void encode(CostMessage& m, const PerByte& copies, const PerByte& takes) const;
