@@ -57,6 +57,14 @@ def reap_orphans() -> None:
                 continue
 
 
+def command_of(pid: int) -> str | None:
+    """None of a process that has ended, perhaps while it was looked at."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
 def wait_until_empty(left_over) -> list:
     """What is left in the end."""
     deadline = time.monotonic() + LEAVING_S
@@ -72,11 +80,8 @@ def nothing_stays():
 
     def running() -> list[str]:
         reap_orphans()
-        return [
-            Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
-            for pid in descendants(os.getpid())
-            if pid not in before and Path(f"/proc/{pid}").exists()
-        ]
+        left = (command_of(pid) for pid in descendants(os.getpid()) if pid not in before)
+        return [command for command in left if command is not None]
 
     yield
     release_ports()
