@@ -179,8 +179,9 @@ std::string network_line(const SimulateOptions& options) {
                   options.machine.net.nic / shape.rails / 1e9,
                   shape.use == RailUse::striped ? "striped" : "one for each rank");
   if (shape.uplinks > 0)
-    line += fmt::format(", leaves of {} hosts with {} uplink{} for each rail, seed {}", shape.leaf,
-                        shape.uplinks, shape.uplinks == 1 ? "" : "s", shape.seed);
+    line += fmt::format(", leaves of {} hosts with {} uplink{} for each rail, {}", shape.leaf,
+                        shape.uplinks, shape.uplinks == 1 ? "" : "s",
+                        shape.adaptive ? "routed adaptively" : fmt::format("seed {}", shape.seed));
   else
     line += ", a core without limits";
   if (shape.pair > 0)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -85,6 +86,18 @@ Network::Network(const MachineModel& machine, int ranks, const NetworkShape& sha
   pairs_ = PairLinks(shape, hosts_, faults.links, links());
   rates_.insert(rates_.end(), pairs_.rates().begin(), pairs_.rates().end());
   require_ways();
+  if (shape.adaptive) join_uplinks();
+}
+
+// The first one stands for all.
+void Network::join_uplinks() {
+  for (int leaf = 0; leaf < leaves_; ++leaf)
+    for (int rail = 0; rail < shape_.rails; ++rail)
+      for (const bool down : {false, true}) {
+        const int first = uplink(leaf, rail, 0, down);
+        for (int u = 1; u < shape_.uplinks; ++u)
+          rates_[first] += std::exchange(rates_[first + u], 0);
+      }
 }
 
 void Network::add_faults(const Faults& faults) {
@@ -157,8 +170,10 @@ std::string Network::name(int32_t link) const {
   const int index = is_port ? link : (link - first_uplink_) / shape_.uplinks;
   const int rail = index % shape_.rails, where = index / shape_.rails;
   if (is_port) return fmt::format("host{}/rail{} {}", where / 2, rail, where % 2 ? "in" : "out");
+  const char* way = where % 2 ? "down" : "up";
+  if (shape_.adaptive) return fmt::format("leaf{}/rail{} {}", where / 2, rail, way);
   return fmt::format("leaf{}/rail{}/{} {}", where / 2, rail,
-                     (link - first_uplink_) % shape_.uplinks, where % 2 ? "down" : "up");
+                     (link - first_uplink_) % shape_.uplinks, way);
 }
 
 std::array<int32_t, 2> Network::island_path(int from, int to) const {
@@ -193,6 +208,7 @@ Network::Path Network::path(int from, int to, int rail) const {
 }
 
 int Network::pick_uplink(int from, int to, int rail) const {
+  if (shape_.adaptive) return 0;
   const int a = host_[from] / shape_.leaf, b = host_[to] / shape_.leaf;
   const auto pair = uint64_t{static_cast<uint32_t>(from)} << 32 | static_cast<uint32_t>(to);
   const uint64_t hash = mix(pair ^ salt_[rail]);

@@ -14,7 +14,8 @@
 // - From one host to another one there may be less than their ports could take: of all pairs, as
 //   where one flow gets only its part of a port, or of one, whose link is slow.
 // - Between leaves the switches choose an uplink by a hash of the two ranks, the rail and a seed,
-//   among those that are alive at both leaves.
+//   among those that are alive at both leaves; or they route adaptively, packet by packet, and a
+//   leaf's uplinks of a plane are one link as fast as all that are alive.
 // - Between the devices of a memory node each rank has a port of its own, in and out (NVLink).
 //
 // A rate is a fraction of the host's whole network interface, or, of an island, of a rank's port.
@@ -40,6 +41,8 @@ struct NetworkShape {
   RailUse use = RailUse::striped;
   int leaf = 0;     // hosts of a leaf switch; 0: a core without limits
   int uplinks = 0;  // of a leaf to each plane of spines
+  // Switches spread each message over all uplinks that are alive, and do not choose one.
+  bool adaptive = false;
   // What a host can send to one other host, as a fraction of its whole interface; 0: all of it.
   double pair = 0;
   uint64_t seed = 1;
@@ -106,12 +109,13 @@ class Network final {
   int uplink(int leaf, int rail, int index, bool down) const {
     return first_uplink_ + ((2 * leaf + down) * shape_.rails + rail) * shape_.uplinks + index;
   }
-  // The uplink over which messages leave the sender's leaf for that of the receiver.
+  // The uplink over which messages leave the sender's leaf for that of the receiver; 0: all.
   int pick_uplink(int from, int to, int rail) const;
 
  private:
   void add_faults(const Faults& faults);
   void require_ways() const;
+  void join_uplinks();
   Path path(int from, int to, int rail) const;
 
   NetworkShape shape_;
