@@ -12,6 +12,7 @@
 #include "collectives/tuner/model_tuner.h"
 #include "collectives/tuner/plugin/plugin_tuner.h"
 #include "collectives/tuner/tuning/link_tuning.h"
+#include "tools/cluster/cluster_file.h"
 #include "tools/command/help.h"
 #include "tools/command/numbers.h"
 #include "tools/command/types_and_ops.h"
@@ -27,6 +28,9 @@ struct RawArguments {
   QueryWords words;
   Shape shape;
   LinkWords links;
+  NetworkWords network;
+  std::string cluster_file;
+  ClusterFile known;  // of cluster_file
   std::string parameters = "host", save, tuning;
   int nodes = 1, cores = 0;
   double tolerance = -1;
@@ -65,6 +69,8 @@ nlohmann::ordered_json json_of(const RawArguments& typed, const ModelQuery& q,
   nlohmann::ordered_json links = nlohmann::ordered_json::object();
   if (tuning.file)
     for (const LinkSetting& s : tuning.file->links) links[s.name] = s.value;
+  nlohmann::ordered_json left = nlohmann::ordered_json::array();
+  for (const ClusterFile::Line& line : typed.known.left) left.push_back(line.key);
   nlohmann::ordered_json origins;
   for (const ParameterLine& line : lines_of(parameters)) origins[line.name] = line.origin;
   return {{"version", RINGWOOD_VERSION},
@@ -77,6 +83,7 @@ nlohmann::ordered_json json_of(const RawArguments& typed, const ModelQuery& q,
           {"links", std::move(links)},
           {"parameters", print(*q.machine)},
           {"origins", std::move(origins)},
+          {"not_predicted", std::move(left)},  // keys of the cluster's file
           {"candidates", std::move(rows)}};
 }
 
@@ -159,7 +166,10 @@ void run_explain(const RawArguments& typed) {
   }
   if (typed.links.island > 0 && typed.nodes > 1)
     refuse("--island says which GPUs of a host reach each other: leave out --nodes");
+  use_rails(typed.network, parameters);
   use_links(typed.links, parameters);
+  set_parameters(typed.known, parameters);
+  use_network(typed.network, parameters);
   set_cores(parameters.machine, typed.cores, file, typed.parameters == "host");
   const MachineModel& machine = parameters.machine;
   if (!typed.save.empty()) save_parameters(typed.save, machine);
@@ -178,6 +188,9 @@ void run_explain(const RawArguments& typed) {
   fmt::print("{}", print(std::move(candidates), typed.all ? Shown::all : Shown::nearest));
   if (tuning.file) fmt::print("# tuning file {}: {}\n", tuning.path, summary(*tuning.file));
   if (!tuning.refusal.empty()) fmt::print("# {}\n", tuning.refusal);
+  for (const ClusterFile::Line& line : typed.known.left)
+    fmt::print("# {}:{}: {} is for ringwood simulate, not in this prediction\n", typed.known.name,
+               line.number, line.key);
   fmt::print("# the parameters, by origin\n{}", print_origins(parameters));
 }
 
@@ -199,7 +212,9 @@ void add_explain_command(CLI::App& app) {
   add("--cores", typed->cores, "N",
       "of each host (of a file; or this host's, for several hosts one for each rank at least)")
       ->check(whole(1, 4096));
+  add_cluster(*command, typed->cluster_file);
   add_links(*command, typed->links);
+  add_network(*command, typed->network);
   add_type_and_op(*command, typed->words.type, typed->words.op);
   add("--tolerance", typed->tolerance, "ERROR",
       "relative error that sums may have (RINGWOOD_TOLERANCE)")
@@ -219,10 +234,15 @@ void add_explain_command(CLI::App& app) {
         "four hosts like this one, a core for each rank"},
        {"ringwood explain all_gather 64M --hosts 2048x8 --parameters cluster.txt", ""},
        {"ringwood explain all_reduce 64M --hosts 4x8 --rdma --nic 50G", "on InfiniBand or RoCE"},
+       {"ringwood explain all_reduce 64M --cluster cluster.txt", "hosts = 32x8, leaf = 16, ..."},
        {"ringwood explain all_reduce 64M --hosts 2 --tolerance 0.016", "fewer bytes between hosts"},
        {"ringwood explain broadcast 8 --dtype bfloat16 --json", "for programs"}},
       {{0, "all is well"}, {1, "this host could not be measured"}, {2, "bad input"}});
-  command->callback([typed] { run_explain(*typed); });
+  command->callback([typed, command] {
+    if (!typed->cluster_file.empty())
+      typed->known = use_cluster(typed->cluster_file, *command, typed->shape.typed());
+    run_explain(*typed);
+  });
 }
 
 }  // namespace ringwood::tools

@@ -1,6 +1,7 @@
 #include "tools/prediction.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <sstream>
@@ -137,6 +138,90 @@ void use_links(const LinkWords& words, Parameters& parameters) {
   for (const char* name :
        {"carrier", "net_latency", "net_post", "net_copied", "net_eager", "net_zero_copy"})
     parameters.priors.emplace_back(name);
+}
+
+void add_network(CLI::App& command, NetworkWords& words) {
+  const auto add = [&](const char* name, auto& value, const char* type, const char* description) {
+    return command.add_option(name, value, description)->type_name(type);
+  };
+  add("--rails", words.rails, "N", "ports of each host (those of the parameters)")
+      ->check(whole(1, Network::kMaxRails));
+  add("--rail-use", words.rail_use, "striped|rank",
+      "pieces over all rails, or a rail for a rank (as the parameters have it)")
+      ->check(CLI::IsMember({"striped", "rank"}).description(""));
+  add("--leaf", words.leaf, "N", "hosts of a leaf switch (a core without limits)")
+      ->check(whole(1, kMaxRanks));
+  add("--uplinks", words.uplinks, "N", "of a leaf, for each rail (as many as hosts)")
+      ->check(whole(1, 1024));
+  add("--oversubscription", words.oversubscription, "X", "hosts of a leaf / its uplinks")
+      ->check(decimal(0.01, 1024.0));
+  add("--routing", words.routing, "hashed|adaptive",
+      "a flow takes one uplink, or all of them (hashed)")
+      ->check(CLI::IsMember({"hashed", "adaptive"}).description(""));
+  add("--slow", words.slow, "host7/rail1=0.5", "a port, or a host's ports, with that rate");
+}
+
+NetworkShape leaves_of(const NetworkWords& words) {
+  NetworkShape shape;
+  shape.leaf = words.leaf;
+  shape.uplinks = words.uplinks;
+  shape.adaptive = words.routing == "adaptive";
+  if (words.oversubscription > 0) {
+    if (shape.uplinks > 0) refuse("--uplinks and --oversubscription say the same: take one");
+    if (shape.leaf == 0) refuse("--oversubscription needs --leaf, the hosts of a leaf switch");
+    const double uplinks = shape.leaf / words.oversubscription;
+    shape.uplinks = static_cast<int>(std::lround(uplinks));
+    constexpr double kRounding = 1e-6;  // of 1.6 as a binary number, say
+    if (shape.uplinks < 1 || std::abs(uplinks - shape.uplinks) > kRounding * uplinks)
+      refuse(fmt::format(
+          "--oversubscription {:g} of leaves of {} hosts would need {:g} uplinks: say --uplinks",
+          words.oversubscription, shape.leaf, uplinks));
+  }
+  if (shape.leaf > 0 && shape.uplinks == 0) shape.uplinks = shape.leaf;
+  if (shape.uplinks > 0 && shape.leaf == 0) refuse("--uplinks needs --leaf, the hosts of a leaf");
+  return shape;
+}
+
+void use_rails(const NetworkWords& words, Parameters& parameters) {
+  NetworkParameters& net = parameters.machine.net;
+  if (words.rails > 0) {
+    net.rails = words.rails;
+    parameters.typed.emplace_back("rails");
+  }
+  if (words.rail_use.empty()) return;
+  net.rail_of_rank = words.rail_use == "rank";
+  parameters.typed.emplace_back("rail_of_rank");
+}
+
+void use_network(const NetworkWords& words, Parameters& parameters) {
+  NetworkParameters& net = parameters.machine.net;
+  const NetworkShape shape = leaves_of(words);
+  const int hosts = host_count(parameters.machine);
+  if (shape.leaf > 0) {
+    const double rate = net.nic * std::min(1.0, static_cast<double>(shape.uplinks) / shape.leaf);
+    net.far = {net.far ? net.far->latency : net.latency, rate, net.both_ways};
+    net.leaves.clear();
+    for (int h = 0; h < hosts; ++h) net.leaves.push_back(h / shape.leaf);
+    for (const char* name : {"leaves", "far"}) parameters.typed.emplace_back(name);
+  }
+  if (words.slow.empty()) return;
+  Faults faults;
+  for (const std::string& text : words.slow) add_slow_port(faults, text);
+  net.exceptions.clear();
+  for (const PortFault& port : faults.ports) {
+    if (port.host >= hosts)
+      refuse(
+          fmt::format("--slow: there is no host{}: the last one is host{}", port.host, hosts - 1));
+    if (port.rail >= net.rails)
+      refuse(fmt::format("--slow: host{} has no rail{}: its last one is rail{}", port.host,
+                         port.rail, net.rails - 1));
+    net.exceptions.push_back({port.host, port.rate, fmt::format("host{}", port.host), port.rail});
+  }
+  std::ranges::sort(net.exceptions, {},
+                    [](const HostException& one) { return std::pair(one.host, one.rail); });
+  if (net.exceptions.size() > kMaxExceptions)
+    refuse(fmt::format("--slow: more than {} slow ports", kMaxExceptions));
+  parameters.typed.emplace_back("exceptions");
 }
 
 std::vector<int> nodes_of(const std::vector<int>& hosts, int nodes) {

@@ -10,6 +10,7 @@
 #include "collectives/tuner/choice/choose.h"
 #include "collectives/tuner/machine/machine_model.h"
 #include "tools/shape.h"
+#include "tools/simulation/network.h"
 #include "transports/base/options.h"
 
 namespace ringwood::tools {
@@ -52,6 +53,25 @@ void add_links(CLI::App& command, LinkWords& words);
 // Takes the priors of such cards (use_rdma_prior()) where the parameters' links are sockets. An
 // island is a memory node of its ranks' hosts, which are set.
 void use_links(const LinkWords& words, Parameters& parameters);
+
+// The switches between hosts, and their ports, as they are typed.
+struct NetworkWords {
+  int rails = 0;                   // ports of each host; 0: as the parameters have it
+  std::string rail_use;            // "striped", "rank"; "": as the parameters have it
+  int leaf = 0;                    // hosts of a leaf switch; 0: a core without limits
+  int uplinks = 0;                 // of a leaf for each rail; 0: as many as hosts
+  double oversubscription = 0;     // in place of uplinks
+  std::string routing = "hashed";  // or "adaptive"
+  std::vector<std::string> slow;   // ports, as add_slow_port() reads them
+};
+void add_network(CLI::App& command, NetworkWords& words);
+// Of the leaves: the rest of a shape is in the parameters.
+NetworkShape leaves_of(const NetworkWords& words);
+// Rails and their use.
+void use_rails(const NetworkWords& words, Parameters& parameters);
+// What the choice knows of leaves and slow ports: that far hosts are limited by uplinks, and hosts
+// that are not like the others. The hosts and rails are set.
+void use_network(const NetworkWords& words, Parameters& parameters);
 
 // By rank: its memory node, with up to `nodes` on each host. `hosts` is in order.
 std::vector<int> nodes_of(const std::vector<int>& hosts, int nodes);

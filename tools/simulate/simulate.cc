@@ -11,6 +11,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "tools/cluster/cluster_file.h"
 #include "tools/command/help.h"
 #include "tools/command/numbers.h"
 #include "tools/command/progress_line.h"
@@ -35,13 +36,14 @@ namespace {
 struct RawArguments {
   QueryWords words;
   std::string parameters = "host";
-  std::string rail_use;
-  std::vector<std::string> slow, slow_links, dead, dead_uplinks, slow_ranks, late;
+  NetworkWords network;
+  std::vector<std::string> slow_links, dead, dead_uplinks, slow_ranks, late;
   Shape shape;
   LinkWords links;
-  int cores = 0, rails = 0;
-  double oversubscription = 0;
-  std::string scale, like, replay, group;
+  int cores = 0;
+  uint64_t seed = 1;
+  std::string scale, like, replay, group, cluster_file;
+  ClusterFile known;                   // of cluster_file
   std::optional<LikeCluster> cluster;  // of --like or --replay
   std::vector<int> places;             // by rank: its host; empty: as many on each
   SimulatePage page;
@@ -60,23 +62,6 @@ void set_query(const RawArguments& typed, SimulateOptions& options) {
   options.bytes = whole_bytes(q);
 }
 
-void set_network(const RawArguments& typed, SimulateOptions& options) {
-  NetworkShape& shape = options.shape;
-  if (typed.oversubscription > 0) {
-    if (shape.uplinks > 0) refuse("--uplinks and --oversubscription say the same: take one");
-    if (shape.leaf == 0) refuse("--oversubscription needs --leaf, the hosts of a leaf switch");
-    const double uplinks = shape.leaf / typed.oversubscription;
-    shape.uplinks = static_cast<int>(std::lround(uplinks));
-    constexpr double kRounding = 1e-6;  // of 1.6 as a binary number, say
-    if (shape.uplinks < 1 || std::abs(uplinks - shape.uplinks) > kRounding * uplinks)
-      refuse(fmt::format(
-          "--oversubscription {:g} of leaves of {} hosts would need {:g} uplinks: say --uplinks",
-          typed.oversubscription, shape.leaf, uplinks));
-  }
-  if (shape.leaf > 0 && shape.uplinks == 0) shape.uplinks = shape.leaf;
-  if (shape.uplinks > 0 && shape.leaf == 0) refuse("--uplinks needs --leaf, the hosts of a leaf");
-}
-
 void set_faults(const RawArguments& typed, SimulateOptions& options) {
   if (typed.cluster) add_faults(*typed.cluster, options.hosts, options.faults, options.fault_texts);
   const auto add = [&](const char* option, const std::vector<std::string>& texts,
@@ -86,7 +71,7 @@ void set_faults(const RawArguments& typed, SimulateOptions& options) {
       options.fault_texts.push_back(fmt::format("{} {}", option, text));
     }
   };
-  add("slow", typed.slow, add_slow_port);
+  add("slow", typed.network.slow, add_slow_port);
   add("slow link", typed.slow_links, add_slow_link);
   add("dead", typed.dead, add_dead_port);
   add("dead uplink", typed.dead_uplinks, add_dead_uplink);
@@ -107,6 +92,7 @@ void set_machine(const RawArguments& typed, SimulateOptions& options) {
   machine.hosts = std::move(options.machine.hosts);
   machine.nodes.clear();
   use_links(typed.links, parameters);
+  set_parameters(typed.known, parameters);
   machine.net.leaves.clear();
   std::erase_if(machine.net.exceptions,
                 [&](const HostException& host) { return host.host >= options.hosts; });
@@ -117,8 +103,7 @@ void set_machine(const RawArguments& typed, SimulateOptions& options) {
   }
   set_cores(machine, typed.cores, is_file(typed.parameters) || typed.cluster,
             typed.parameters == "host");
-  if (typed.rails > 0) machine.net.rails = typed.rails;
-  if (!typed.rail_use.empty()) machine.net.rail_of_rank = typed.rail_use == "rank";
+  use_rails(typed.network, parameters);
   options.shape.rails = machine.net.rails;
   if (typed.cluster) options.shape.pair = typed.cluster->pair;
   if (machine.net.rail_of_rank) options.shape.use = RailUse::by_rank;
@@ -129,7 +114,8 @@ SimulateOptions parse(const RawArguments& typed) {
   SimulateOptions options = typed.options;
   options.knobs = Options::from_environment();
   set_query(typed, options);
-  set_network(typed, options);
+  options.shape = leaves_of(typed.network);
+  options.shape.seed = typed.seed;
   set_faults(typed, options);
   if (!options.algorithm.empty() && options.algorithm != "all" &&
       !find_algorithm(options.query.collective, options.algorithm))
@@ -185,6 +171,12 @@ void use_like(RawArguments& typed, const CLI::App& command) {
   typed.cluster = read_like(typed.like);
   typed.page.like = typed.like;
   take_shape(typed.shape, *typed.cluster, "--like: its hosts have different numbers of ranks");
+}
+
+void use_cluster_file(RawArguments& typed, CLI::App& command) {
+  if (!typed.like.empty()) refuse("--cluster and --like both say what the cluster is: take one");
+  const bool placed = typed.shape.typed() || !typed.scale.empty();
+  typed.known = use_cluster(typed.cluster_file, command, placed);
 }
 
 // Says where its parameters come from.
@@ -258,10 +250,11 @@ void run_replay(RawArguments& typed, const CLI::App& command) {
   fmt::print("{}", options.json ? print_json(report) + "\n" : print_table(report));
 }
 
-void run(RawArguments& typed, const CLI::App& command) {
+void run(RawArguments& typed, CLI::App& command) {
   require_page(typed.page);
   if (!typed.scale.empty() && (!typed.shape.hosts.empty() || typed.shape.ranks > 0))
     refuse("--scale says how many ranks: leave out --hosts and --ranks");
+  if (!typed.cluster_file.empty()) use_cluster_file(typed, command);
   if (!typed.like.empty()) use_like(typed, command);
   if (!typed.replay.empty()) return run_replay(typed, command);
   if (typed.words.bytes.empty())
@@ -276,18 +269,8 @@ void add_network_options(CLI::App& command, RawArguments& typed) {
     return command.add_option(name, value, description)->type_name(type);
   };
   add_links(command, typed.links);
-  add("--rails", typed.rails, "N", "ports of each host (those of the parameters)")
-      ->check(whole(1, Network::kMaxRails));
-  add("--rail-use", typed.rail_use, "striped|rank",
-      "pieces over all rails, or a rail for a rank (as the parameters have it)")
-      ->check(CLI::IsMember({"striped", "rank"}).description(""));
-  add("--leaf", options.shape.leaf, "N", "hosts of a leaf switch (a core without limits)")
-      ->check(whole(1, kMaxRanks));
-  add("--uplinks", options.shape.uplinks, "N", "of a leaf, for each rail (as many as hosts)")
-      ->check(whole(1, 1024));
-  add("--oversubscription", typed.oversubscription, "X", "hosts of a leaf / its uplinks")
-      ->check(decimal(0.01, 1024.0));
-  add("--seed", options.shape.seed, "N", "of the switches' hash (1)")->check(whole(0, INT64_MAX));
+  add_network(command, typed.network);
+  add("--seed", typed.seed, "N", "of the switches' hash (1)")->check(whole(0, INT64_MAX));
   add("--seeds", options.seeds, "N", "seeds from there on: p10, p50 and p90 (1)")
       ->check(whole(1, 1000));
 }
@@ -309,7 +292,6 @@ void add_fault_options(CLI::App& command, RawArguments& typed) {
   const auto add = [&](const char* name, auto& value, const char* type, const char* description) {
     return command.add_option(name, value, description)->type_name(type);
   };
-  add("--slow", typed.slow, "host7/rail1=0.5", "a port, or a host's ports, with that rate");
   add("--slow-link", typed.slow_links, "host2-host3=0.25", "from one host to the other one");
   add("--dead", typed.dead, "host3/rail0", "a port without a link");
   add("--dead-uplink", typed.dead_uplinks, "leaf0/3", "uplinks without a link; leaf0/rail1/0-7");
@@ -342,6 +324,7 @@ void add_simulate_command(CLI::App& app) {
   add_type_and_op(*command, typed->words.type, typed->words.op);
   add("--parameters", typed->parameters, "host|default|FILE",
       "measured ones of this host, the defaults, or those of a file (host)");
+  add_cluster(*command, typed->cluster_file);
   add("--like", typed->like, "FILE",
       "the cluster that ringwood matrix --json or doctor --json has measured, with what is slow");
   add_replay_options(*command, *typed);
@@ -365,6 +348,7 @@ void add_simulate_command(CLI::App& app) {
         "leaf switches with hashed uplinks"},
        {"ringwood simulate all_reduce 64M --ranks-per-host 8 --scale 8..1024 --svg scale.svg",
         "bus bandwidth by ranks, as a picture"},
+       {"ringwood simulate all_reduce 64M --cluster cluster.txt", "hosts = 32x8, leaf = 16, ..."},
        {"ringwood simulate all_reduce 64M --like matrix.json",
         "a measured cluster, its slow links"},
        {"ringwood simulate --replay traces --like matrix.json",
