@@ -173,8 +173,8 @@ TEST(Events, WhatComesEarlyDelaysWhatIsWaitedFor) {
   EXPECT_NEAR(events_of(row, load, machine, rails, slow).seconds / whole, 7.0 / 3, 0.01);
 }
 
-// 16 blocks leave each leaf over two uplinks, and a port has 7. A hash is never better, and with one
-// of the two dead it is twice as much.
+// 16 blocks leave each leaf over two uplinks, and a port has 7. A hash is never better, and with
+// one of the two dead it is twice as much.
 TEST(Events, AdaptiveRoutesUseAllUplinks) {
   constexpr int kHosts = 8;
   constexpr size_t kBlock = 4 << 20;

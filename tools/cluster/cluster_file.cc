@@ -44,7 +44,7 @@ constexpr Key kKeys[] = {
     {"slow-rank", true},
     {"late", true},
 };
-constexpr int kMostLines = 10'000;
+constexpr int kMaxLines = 10'000;
 
 const Key* find_key(std::string_view name) {
   const auto* const at = std::ranges::find(kKeys, name, &Key::name);
@@ -69,7 +69,7 @@ std::vector<ClusterFile::Line> read_lines(const std::string& file) {
   int number = 0;
   for (std::string text; std::getline(in, text);) {
     ClusterFile::Line line{++number, "", ""};
-    if (number > kMostLines) refuse_line(file, line, "too many lines for a cluster");
+    if (number > kMaxLines) refuse_line(file, line, "too many lines for a cluster");
     text = trimmed(std::string_view(text).substr(0, text.find('#')));
     if (text.empty()) continue;
     const size_t equals = text.find('=');
