@@ -97,6 +97,8 @@ def test_what_is_typed_wins(cluster):
     "text, why",
     [
         ("hosts = 2\nrailz = 2\n", 'cluster.txt:2: there is no key "railz"; there are hosts, '),
+        ("leaves = 0,1\nhosts = 2\n", 'cluster.txt:1: there is no key "leaves"; there are hosts, '),
+        ("\ufeffhosts = 2\r\nrails\r\n", "cluster.txt:2: a line is KEY = VALUE"),
         ("hosts 2\n", "cluster.txt:1: a line is KEY = VALUE, as in hosts = 16x8"),
         ("# none\nhosts =  # 2\n", "cluster.txt:2: hosts has no value"),
         ("hosts = 2\n\nhosts = 4\n", "cluster.txt:3: hosts is in line 1 already"),

@@ -45,6 +45,7 @@ constexpr Key kKeys[] = {
     {"late", true},
 };
 constexpr int kMaxLines = 10'000;
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 const Key* find_key(std::string_view name) {
   const auto* const at = std::ranges::find(kKeys, name, &Key::name);
@@ -70,6 +71,7 @@ std::vector<ClusterFile::Line> read_lines(const std::string& file) {
   for (std::string text; std::getline(in, text);) {
     ClusterFile::Line line{++number, "", ""};
     if (number > kMaxLines) refuse_line(file, line, "too many lines for a cluster");
+    if (number == 1 && text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
     text = trimmed(std::string_view(text).substr(0, text.find('#')));
     if (text.empty()) continue;
     const size_t equals = text.find('=');
@@ -86,7 +88,9 @@ std::vector<ClusterFile::Line> read_lines(const std::string& file) {
   return lines;
 }
 
+// Numbers: what hosts, leaves and slow ports there are is said by options.
 bool is_parameter(const std::string& name) {
+  if (name == "leaves" || name == "far" || name == "exceptions" || name == "carrier") return false;
   const std::vector<ParameterLine> all = lines_of(Parameters{});
   return std::ranges::any_of(all, [&](const ParameterLine& one) { return one.name == name; });
 }
