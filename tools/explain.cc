@@ -71,6 +71,7 @@ nlohmann::ordered_json json_of(const RawArguments& typed, const ModelQuery& q,
     for (const LinkSetting& s : tuning.file->links) links[s.name] = s.value;
   nlohmann::ordered_json left = nlohmann::ordered_json::array();
   for (const ClusterFile::Line& line : typed.known.left) left.push_back(line.key);
+  for (const std::string& one : parameters.unknown) left.push_back(one);
   nlohmann::ordered_json origins;
   for (const ParameterLine& line : lines_of(parameters)) origins[line.name] = line.origin;
   return {{"version", RINGWOOD_VERSION},
@@ -191,6 +192,8 @@ void run_explain(const RawArguments& typed) {
   for (const ClusterFile::Line& line : typed.known.left)
     fmt::print("# {}:{}: {} is for ringwood simulate, not in this prediction\n", typed.known.name,
                line.number, line.key);
+  for (const std::string& one : parameters.unknown)
+    fmt::print("# {} is for ringwood simulate, not in this prediction\n", one);
   fmt::print("# the parameters, by origin\n{}", print_origins(parameters));
 }
 
@@ -239,9 +242,13 @@ void add_explain_command(CLI::App& app) {
        {"ringwood explain broadcast 8 --dtype bfloat16 --json", "for programs"}},
       {{0, "all is well"}, {1, "this host could not be measured"}, {2, "bad input"}});
   command->callback([typed, command] {
-    if (!typed->cluster_file.empty())
-      typed->known = use_cluster(typed->cluster_file, *command, typed->shape.typed());
-    run_explain(*typed);
+    if (command->count("--cluster") > 0) typed->known = use_cluster(typed->cluster_file, *command);
+    try {
+      run_explain(*typed);
+    } catch (Error& error) {
+      name_cluster(typed->known, error);
+      throw;
+    }
   });
 }
 

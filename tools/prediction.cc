@@ -128,6 +128,10 @@ void use_links(const LinkWords& words, Parameters& parameters) {
   MachineModel& machine = parameters.machine;
   const double rate = parse_rate("--island-rate", words.island_rate);
   const double latency = parse_seconds("--island-latency", words.island_latency);
+  const LinkWords usual;
+  if (words.island == 0 &&
+      (words.island_rate != usual.island_rate || words.island_latency != usual.island_latency))
+    refuse("--island-rate and --island-latency need --island, the ranks of an island");
   if (words.island > 0) {
     machine.device = {rate, latency};
     machine.nodes = islands_of(machine.hosts, words.island);
@@ -179,6 +183,7 @@ NetworkShape leaves_of(const NetworkWords& words) {
   }
   if (shape.leaf > 0 && shape.uplinks == 0) shape.uplinks = shape.leaf;
   if (shape.uplinks > 0 && shape.leaf == 0) refuse("--uplinks needs --leaf, the hosts of a leaf");
+  if (shape.adaptive && shape.leaf == 0) refuse("--routing needs --leaf, the hosts of a leaf");
   return shape;
 }
 
@@ -197,6 +202,7 @@ void use_network(const NetworkWords& words, Parameters& parameters) {
   NetworkParameters& net = parameters.machine.net;
   const NetworkShape shape = leaves_of(words);
   const int hosts = host_count(parameters.machine);
+  if (shape.adaptive) parameters.unknown.emplace_back("routing");
   if (shape.leaf > 0) {
     const double rate = net.nic * std::min(1.0, static_cast<double>(shape.uplinks) / shape.leaf);
     net.far = {net.far ? net.far->latency : net.latency, rate, net.both_ways};
@@ -208,17 +214,25 @@ void use_network(const NetworkWords& words, Parameters& parameters) {
   Faults faults;
   for (const std::string& text : words.slow) add_slow_port(faults, text);
   net.exceptions.clear();
-  for (const PortFault& port : faults.ports) {
+  std::map<std::pair<int, int>, double> rates;  // by host and rail
+  for (size_t i = 0; i < faults.ports.size(); ++i) {
+    const PortFault& port = faults.ports[i];
+    constexpr double kLeast = 1e-6;
+    if (port.rate < kLeast) refuse(fmt::format("--slow: a rate of {} is no rate", port.rate));
     if (port.host >= hosts)
       refuse(
           fmt::format("--slow: there is no host{}: the last one is host{}", port.host, hosts - 1));
     if (port.rail >= net.rails)
       refuse(fmt::format("--slow: host{} has no rail{}: its last one is rail{}", port.host,
                          port.rail, net.rails - 1));
-    net.exceptions.push_back({port.host, port.rate, fmt::format("host{}", port.host), port.rail});
+    double& rate = rates.try_emplace({port.host, port.rail}, 1.0).first->second;
+    rate = std::min(rate, port.rate);
+    // Measured rates are those of both ways.
+    if (port.way != PortWay::both)
+      parameters.unknown.push_back(fmt::format("the direction of slow {}", words.slow[i]));
   }
-  std::ranges::sort(net.exceptions, {},
-                    [](const HostException& one) { return std::pair(one.host, one.rail); });
+  for (const auto& [at, rate] : rates)
+    net.exceptions.push_back({at.first, rate, fmt::format("host{}", at.first), at.second});
   if (net.exceptions.size() > kMaxExceptions)
     refuse(fmt::format("--slow: more than {} slow ports", kMaxExceptions));
   parameters.typed.emplace_back("exceptions");

@@ -31,7 +31,8 @@ struct Parameters {
   std::string origin;
   // Names of those that were not measured, but are known from the ports' rates.
   std::vector<std::string> priors;
-  std::vector<std::string> typed;  // names of those that the user gave
+  std::vector<std::string> typed;      // names of those that the user gave
+  std::vector<std::string> unknown{};  // to them: of what the user gave, as it was typed
 };
 
 // `source`: "host" (measured here or read from the calibration's file, with a network like this

@@ -74,8 +74,12 @@ def test_the_choice_knows_leaves_and_slow_ports(cluster):
 def test_what_another_command_takes_is_told(cluster):
     done = run("explain", *CALL, *PLACE, "--cluster", str(cluster))
     (line,) = [line for line in done.stdout.splitlines() if "cluster.txt:" in line]
+    assert "# routing is for ringwood simulate, not in this prediction" in done.stdout
     assert line == f"# {cluster}:13: late is for ringwood simulate, not in this prediction"
-    assert report("explain", "--cluster", str(cluster))["not_predicted"] == ["late"]
+    assert report("explain", "--cluster", str(cluster))["not_predicted"] == [
+        "late",
+        "routing",
+    ]
     assert report("simulate", "--cluster", str(cluster))["faults"] == [
         "slow host1/rail1=0.5",
         "slow host3=0.25",
@@ -86,11 +90,20 @@ def test_what_another_command_takes_is_told(cluster):
 def test_what_is_typed_wins(cluster):
     found = report("simulate", "--cluster", str(cluster), "--hosts", "6", "--nic", "50G")
     assert (found["hosts"], found["ranks"]) == (6, 6)
+    each = cluster.with_name("each.txt")
+    each.write_text("hosts = 4\nranks-per-host = 2\n")
+    for typed, shape in ((["--hosts", "3"], (3, 6)), (["--hosts", "3x4"], (3, 12))):
+        found = report("simulate", "--cluster", str(each), *typed)
+        assert (found["hosts"], found["ranks"]) == shape
+    found = report("explain", "--cluster", str(each), "--ranks-per-host", "4")
+    assert (found["hosts"], found["ranks"]) == (4, 16)
     assert parameter(report("explain", "--cluster", str(cluster), "--nic", "50G"), "nic") == (
         "nic=50000000000"
     )
-    small = report("simulate", "--cluster", str(cluster), "--scale", "8..16")
-    assert [one["ranks"] for one in small] == [8, 16]
+    small = report("simulate", "--cluster", str(each), "--scale", "8..16")
+    assert [(one["ranks"], one["hosts"]) for one in small] == [(8, 4), (16, 8)]
+    done = run("simulate", *CALL, *PLACE, "--cluster", str(cluster), "--scale", "8..16")
+    assert done.returncode == 2 and "cluster.txt:6: with --scale say ranks-per-host" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -99,6 +112,14 @@ def test_what_is_typed_wins(cluster):
         ("hosts = 2\nrailz = 2\n", 'cluster.txt:2: there is no key "railz"; there are hosts, '),
         ("leaves = 0,1\nhosts = 2\n", 'cluster.txt:1: there is no key "leaves"; there are hosts, '),
         ("\ufeffhosts = 2\r\nrails\r\n", "cluster.txt:2: a line is KEY = VALUE"),
+        ("rail_of_rank = 1\n", 'cluster.txt:1: there is no key "rail_of_rank"'),
+        ("hosts = 2\nlate = soon\n", "cluster.txt:2: "),
+        ("seed = -x\n", "cluster.txt:1: "),
+        ("rdma = 3\n", "cluster.txt:1: rdma is true or false"),
+        ("slow = [host1=0.5,host0=0.5]\n", "cluster.txt:1: "),
+        ("hosts = 4q2\n", "cluster.txt says the rest"),
+        ("hosts = 2\nrouting = adaptive\n", "--routing needs --leaf"),
+        ("hosts = 2\nisland-rate = 1G\n", "need --island"),
         ("hosts 2\n", "cluster.txt:1: a line is KEY = VALUE, as in hosts = 16x8"),
         ("# none\nhosts =  # 2\n", "cluster.txt:2: hosts has no value"),
         ("hosts = 2\n\nhosts = 4\n", "cluster.txt:3: hosts is in line 1 already"),
@@ -126,3 +147,19 @@ def test_a_cluster_is_said_once(tmp_path):
     assert "--cluster and --like both say what the cluster is: take one" in done.stderr
     done = run("simulate", *CALL, "--cluster", str(tmp_path / "none.txt"))
     assert done.returncode == 2 and "none.txt: it cannot be read" in done.stderr
+
+
+def test_what_was_saved_can_be_read(tmp_path):
+    """Both directions of a port are one measured rate, which is told."""
+    file = tmp_path / "saved.txt"
+    slow = ["--slow", "host1/out=0.5", "--slow", "host1/in=0.25", "--slow", "host0=0.75"]
+    found = report("explain", "--hosts", "4x2", *slow, "--save", str(file))
+    assert parameter(found, "exceptions") == "exceptions=0:0.75:host0,1:0.25:host1"
+    assert found["not_predicted"] == [
+        "the direction of slow host1/out=0.5",
+        "the direction of slow host1/in=0.25",
+    ]
+    done = run("explain", *CALL, "--parameters", str(file), "--json")
+    assert json.loads(done.stdout)["candidates"] == found["candidates"]
+    assert run("explain", *CALL, "--hosts", "2", "--slow", "host1=1e-7").returncode == 2
+    assert run("explain", *CALL, "--cluster", "").returncode == 2

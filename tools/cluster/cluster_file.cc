@@ -9,6 +9,7 @@
 
 #include "tools/command/numbers.h"
 #include "tools/command/text_files.h"
+#include "tools/simulation/faults.h"
 #include "transports/base/error.h"
 
 namespace ringwood::tools {
@@ -17,13 +18,14 @@ namespace {
 struct Key {
   const char* name;
   bool several = false;  // as often as wanted
-  bool place = false;    // says which hosts and ranks there are
+  // Of what only some commands take: refuses what none would.
+  void (*check)(Faults&, std::string_view) = nullptr;
 };
 // The names of options, of one command at least.
 constexpr Key kKeys[] = {
-    {"hosts", false, true},
-    {"ranks", false, true},
-    {"ranks-per-host", false, true},
+    {"hosts"},
+    {"ranks"},
+    {"ranks-per-host"},
     {"cores"},
     {"nic"},
     {"rdma"},
@@ -36,14 +38,20 @@ constexpr Key kKeys[] = {
     {"uplinks"},
     {"oversubscription"},
     {"routing"},
-    {"seed"},
-    {"slow", true},
-    {"slow-link", true},
-    {"dead", true},
-    {"dead-uplink", true},
-    {"slow-rank", true},
-    {"late", true},
+    {"seed", false,
+     [](Faults&, std::string_view text) {
+       if (!parse_whole(text)) refuse(fmt::format("seed {} is not a whole number", text));
+     }},
+    {"slow", true, add_slow_port},
+    {"slow-link", true, add_slow_link},
+    {"dead", true, add_dead_port},
+    {"dead-uplink", true, add_dead_uplink},
+    {"slow-rank", true, add_slow_rank},
+    {"late", true, add_late_rank},
 };
+// Numbers of a machine model that options say, and what is no number there.
+constexpr std::string_view kNoParameters[] = {
+    "leaves", "far", "exceptions", "carrier", "device_rate", "device_latency", "rail_of_rank"};
 constexpr int kMaxLines = 10'000;
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
@@ -88,9 +96,8 @@ std::vector<ClusterFile::Line> read_lines(const std::string& file) {
   return lines;
 }
 
-// Numbers: what hosts, leaves and slow ports there are is said by options.
 bool is_parameter(const std::string& name) {
-  if (name == "leaves" || name == "far" || name == "exceptions" || name == "carrier") return false;
+  if (std::ranges::count(kNoParameters, name) > 0) return false;
   const std::vector<ParameterLine> all = lines_of(Parameters{});
   return std::ranges::any_of(all, [&](const ParameterLine& one) { return one.name == name; });
 }
@@ -104,6 +111,51 @@ bool is_parameter(const std::string& name) {
                           line.key, known));
 }
 
+bool is_typed(CLI::App& command, const std::string& name) {
+  const CLI::Option* option = command.get_option_no_throw("--" + name);
+  return option && option->count() > 0;
+}
+
+// What was typed in place of a line of the file, whatever the line says.
+std::vector<std::string> replaced(CLI::App& command) {
+  std::vector<std::string> names;
+  for (const Key& key : kKeys)
+    if (is_typed(command, key.name)) names.emplace_back(key.name);
+  const auto add = [&](const char* typed, std::initializer_list<const char*> others) {
+    if (is_typed(command, typed)) names.insert(names.end(), others.begin(), others.end());
+  };
+  add("uplinks", {"oversubscription"});
+  add("oversubscription", {"uplinks"});
+  add("scale", {"hosts", "ranks"});
+  const CLI::Option* hosts = command.get_option_no_throw("--hosts");
+  if (hosts && hosts->count() > 0 &&
+      hosts->as<std::string>().find_first_of("x,*") != std::string::npos)
+    names.insert(names.end(), {"ranks", "ranks-per-host"});
+  return names;
+}
+
+void set_option(const std::string& file, CLI::Option& option, const ClusterFile::Line& line) {
+  if (line.key == "rdma" && line.value != "true" && line.value != "false")
+    refuse_line(file, line, "rdma is true or false");
+  if (line.value.starts_with('[')) refuse_line(file, line, "a line has one value");
+  try {
+    option.add_result(line.value);
+    option.run_callback();
+  } catch (const CLI::Error& error) {
+    refuse_line(file, line, error.what());
+  }
+}
+
+void check(const std::string& file, const Key& key, const ClusterFile::Line& line) {
+  if (!key.check) return;
+  try {
+    Faults alone;
+    key.check(alone, line.value);
+  } catch (const Error& error) {
+    refuse_line(file, line, error.cause);
+  }
+}
+
 }  // namespace
 
 void add_cluster(CLI::App& command, std::string& file) {
@@ -113,16 +165,9 @@ void add_cluster(CLI::App& command, std::string& file) {
       ->type_name("FILE");
 }
 
-ClusterFile use_cluster(const std::string& file, CLI::App& command, bool placed) {
+ClusterFile use_cluster(const std::string& file, CLI::App& command) {
   ClusterFile found{file, {}, {}};
-  const auto typed = [&](const char* name) {
-    const CLI::Option* option = command.get_option_no_throw(std::string("--") + name);
-    return option && option->count() > 0;
-  };
-  const bool uplinks = typed("uplinks") || typed("oversubscription");
-  std::vector<std::string> was_typed;
-  for (const Key& key : kKeys)
-    if (typed(key.name)) was_typed.emplace_back(key.name);
+  const std::vector<std::string> typed = replaced(command);
   for (ClusterFile::Line& line : read_lines(file)) {
     const Key* key = find_key(line.key);
     if (!key) {
@@ -130,20 +175,15 @@ ClusterFile use_cluster(const std::string& file, CLI::App& command, bool placed)
       found.parameters.push_back(std::move(line));
       continue;
     }
-    CLI::Option* option = command.get_option_no_throw("--" + line.key);
-    if (!option) {
+    check(file, *key, line);
+    if (is_typed(command, "scale") && line.key == "hosts" &&
+        line.value.find('x') != line.value.npos)
+      refuse_line(file, line, "with --scale say ranks-per-host, as it says how many hosts");
+    if (std::ranges::count(typed, line.key) > 0) continue;
+    if (CLI::Option* option = command.get_option_no_throw("--" + line.key))
+      set_option(file, *option, line);
+    else
       found.left.push_back(std::move(line));
-      continue;
-    }
-    const bool says_uplinks = line.key == "uplinks" || line.key == "oversubscription";
-    if (std::ranges::count(was_typed, line.key) > 0) continue;
-    if ((placed && key->place) || (uplinks && says_uplinks)) continue;
-    try {
-      option->add_result(line.value);
-      option->run_callback();
-    } catch (const CLI::Error& error) {
-      refuse_line(file, line, error.what());
-    }
   }
   return found;
 }
@@ -165,6 +205,11 @@ void set_parameters(const ClusterFile& file, Parameters& parameters) {
     }
     parameters.typed.push_back(line.key);
   }
+}
+
+void name_cluster(const ClusterFile& file, Error& error) {
+  if (file.name.empty() || error.cause.find("--cluster") != error.cause.npos) return;
+  error.cause += fmt::format(" (--cluster {} says the rest)", file.name);
 }
 
 }  // namespace ringwood::tools

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "tools/prediction.h"
+#include "transports/base/error.h"
 
 namespace ringwood::tools {
 
@@ -32,11 +33,14 @@ struct ClusterFile {
 
 void add_cluster(CLI::App& command, std::string& file);
 
-// Sets the options of a command that has been parsed, but for those that were typed, and where
-// `placed` for those of hosts and ranks. Throws Error(invalid_argument) with the line.
-ClusterFile use_cluster(const std::string& file, CLI::App& command, bool placed);
+// Sets the options of a command that has been parsed, but for those that were typed. Throws
+// Error(invalid_argument) with the line.
+ClusterFile use_cluster(const std::string& file, CLI::App& command);
 
 // Throws likewise.
 void set_parameters(const ClusterFile& file, Parameters& parameters);
+
+// Of what was refused later than a line is read: that the options come from a file, too.
+void name_cluster(const ClusterFile& file, Error& error);
 
 }  // namespace ringwood::tools

@@ -175,8 +175,7 @@ void use_like(RawArguments& typed, const CLI::App& command) {
 
 void use_cluster_file(RawArguments& typed, CLI::App& command) {
   if (!typed.like.empty()) refuse("--cluster and --like both say what the cluster is: take one");
-  const bool placed = typed.shape.typed() || !typed.scale.empty();
-  typed.known = use_cluster(typed.cluster_file, command, placed);
+  typed.known = use_cluster(typed.cluster_file, command);
 }
 
 // Says where its parameters come from.
@@ -252,15 +251,24 @@ void run_replay(RawArguments& typed, const CLI::App& command) {
 
 void run(RawArguments& typed, CLI::App& command) {
   require_page(typed.page);
-  if (!typed.scale.empty() && (!typed.shape.hosts.empty() || typed.shape.ranks > 0))
-    refuse("--scale says how many ranks: leave out --hosts and --ranks");
-  if (!typed.cluster_file.empty()) use_cluster_file(typed, command);
   if (!typed.like.empty()) use_like(typed, command);
   if (!typed.replay.empty()) return run_replay(typed, command);
   if (typed.words.bytes.empty())
     refuse(fmt::format("{} is required, as in ringwood simulate all_reduce 64M; or --replay",
                        typed.words.collective.empty() ? "collective" : "bytes"));
   run_simulate(typed);
+}
+
+void run_with_cluster(RawArguments& typed, CLI::App& command) {
+  if (!typed.scale.empty() && (!typed.shape.hosts.empty() || typed.shape.ranks > 0))
+    refuse("--scale says how many ranks: leave out --hosts and --ranks");
+  if (command.count("--cluster") > 0) use_cluster_file(typed, command);
+  try {
+    run(typed, command);
+  } catch (Error& error) {
+    name_cluster(typed.known, error);
+    throw;
+  }
 }
 
 void add_network_options(CLI::App& command, RawArguments& typed) {
@@ -357,7 +365,7 @@ void add_simulate_command(CLI::App& app) {
         "a page: predicted beside measured"},
        {"ringwood simulate all_gather 1M --hosts 4 --json", "for programs"}},
       {{0, "all is well"}, {1, "this host could not be measured"}, {2, "bad input"}});
-  command->callback([typed, command] { run(*typed, *command); });
+  command->callback([typed, command] { run_with_cluster(*typed, *command); });
 }
 
 }  // namespace ringwood::tools
