@@ -128,7 +128,7 @@ class Comparison {
     const Network network(machine, n_, simulated_.shape, simulated_.faults);
     EventsRequest events;
     events.faults = &simulated_.faults;
-    return run_events(bind_traffic(request, machine, network), machine, network, events).seconds;
+    return run_events(bind_traffic(request, machine), machine, network, events).seconds;
   }
 
   void run() {

@@ -61,7 +61,7 @@ TEST(Events, AgreeWithTheCostModel) {
     for (const size_t kib : {1, 64, 1024, 65536}) {
       Load load = load_of(row.collective, kib << 10, n);
       load.agreement = true;
-      const Traffic traffic = bind_traffic(request_of(row, load, machine), machine, network);
+      const Traffic traffic = bind_traffic(request_of(row, load, machine), machine);
       if (traffic.messages.size() > most) continue;
       const double expected = predict(ringwood::build_all(row, where), load, machine).seconds;
       const double found = run_events(traffic, machine, network).seconds;

@@ -88,8 +88,8 @@ inline Outcome events_of(const AlgorithmRow& row, const Load& load, const Machin
   const Network network(machine, static_cast<int>(machine.hosts.size()), shape, faults);
   EventsRequest request;
   request.faults = &faults;
-  return run_events(bind_traffic(request_of(row, load, machine), machine, network), machine,
-                    network, request);
+  return run_events(bind_traffic(request_of(row, load, machine), machine), machine, network,
+                    request);
 }
 
 }  // namespace ringwood::testing

@@ -139,9 +139,10 @@ void add_rows(HtmlReport& report, const ScalePoint& point) {
           {known ? print_time(row.outcome().seconds) : "-",
            known ? fmt::format("{:.2f}", row.outcome().seconds / row.healthy.seconds) : "-"});
     cells.emplace_back(known ? to_string(row.limit()) : "-");
-    const char* const how = row.estimated  ? "estimated"
-                            : row.one_host ? "one host stands for all"
-                                           : "";
+    const char* const how = row.estimated                ? "estimated"
+                            : row.one_host               ? "one host stands for all"
+                            : !row.extended_from.empty() ? "extended from smaller groups"
+                                                         : "";
     cells.push_back(!known        ? row.why_not
                     : !row.chosen ? how
                     : *how        ? fmt::format("the choice; {}", how)

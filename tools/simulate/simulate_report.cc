@@ -64,20 +64,22 @@ std::string row_line(const SimulateOptions& options, const SimulatedRow& row) {
 }
 
 // What is less exact than the rest.
-std::string accuracy(const SimulateOptions& options, const std::vector<SimulatedRow>& rows) {
-  std::vector<std::string> of_one_host, estimated;
+std::string accuracy(const std::vector<SimulatedRow>& rows) {
+  std::vector<std::string> of_one_host, extended, estimated;
   for (const SimulatedRow& row : rows) {
     if (row.one_host) of_one_host.push_back(row.name());
+    if (!row.extended_from.empty())
+      extended.push_back(
+          fmt::format("{} (of {} hosts)", row.name(), fmt::join(row.extended_from, ", ")));
     if (row.estimated) estimated.push_back(row.name());
   }
   std::string text;
   if (!of_one_host.empty())
     text +=
-        fmt::format("# {}: one host, simulated, stands for all{}\n", fmt::join(of_one_host, ", "),
-                    options.faults.any() || options.shape.uplinks > 0
-                        ? "; what faults and uplinks add is carried from host to host, to about "
-                          "10 %, up to 45 % off where a link has several consecutive messages"
-                        : "");
+        fmt::format("# {}: one host, simulated, stands for all\n", fmt::join(of_one_host, ", "));
+  if (!extended.empty())
+    text += fmt::format("# {}: extended from smaller groups, in which every message is simulated\n",
+                        fmt::join(extended, ", "));
   if (!estimated.empty())
     text += fmt::format("# {}: estimated, as ringwood explain does (~); --all simulates them\n",
                         fmt::join(estimated, ", "));
@@ -117,7 +119,8 @@ Json row_json(const SimulateOptions& options, const SimulatedRow& row) {
   Json json = {{"algorithm", row.algorithm}, {"wire", to_string(row.wire)},
                {"segments", row.segments},   {"chosen", row.chosen},
                {"messages", row.messages},   {"one_host_for_all", row.one_host},
-               {"estimated", row.estimated}, {"why_not", row.why_not}};
+               {"estimated", row.estimated}, {"extended_from_hosts", row.extended_from},
+               {"why_not", row.why_not}};
   if (!row.why_not.empty()) return json;
   const auto add = [&](const std::string& suffix, const Outcome& outcome) {
     const double seconds = outcome.seconds;
@@ -237,7 +240,7 @@ std::string print_table(const SimulateOptions& options, const std::vector<Simula
   if (options.seeds > 1) text += fmt::format(" {:>12} {:>12} {:>12}", "(us)", "(us)", "(us)");
   text += "\n";
   for (const SimulatedRow& row : rows) text += row_line(options, row);
-  text += "# " + advice(options, rows) + "\n" + accuracy(options, rows);
+  text += "# " + advice(options, rows) + "\n" + accuracy(rows);
   if (const SimulatedRow* row = taken_of(rows)) text += details(options, *row);
   return text;
 }

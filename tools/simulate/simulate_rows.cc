@@ -9,7 +9,6 @@
 
 #include "collectives/algorithms/algorithms.h"
 #include "collectives/kernels/types.h"
-#include "collectives/plan/wire_schedule.h"
 #include "collectives/tuner/choice/row_profiles.h"
 #include "collectives/tuner/cost/cost_model.h"
 #include "transports/base/options.h"
@@ -17,7 +16,7 @@
 namespace ringwood::tools {
 namespace {
 
-// Of more messages those of one host stand for all, where all hosts do the same.
+// Of more messages not all are simulated, unless that is wanted and possible.
 constexpr double kManyMessages = 2e6;
 // So many are simulated for a table that is to be there at once: one or two seconds. To bind a rank
 // costs as much as some of them.
@@ -25,116 +24,121 @@ constexpr double kFewMessages = 3e5, kMessagesOfRank = 100;
 constexpr size_t kMaxTracedRanks = 32, kMaxIntervals = 100'000;
 
 // One row among the group's ranks: its schedules, bound once and simulated on several networks; all
-// messages, or those of one host.
+// messages, or those of smaller groups.
 class Simulated {
  public:
   Simulated(const SimulateOptions& options, const SimulatedRow& row, SimulationWork& work)
       : options_(options),
         name_(row.name()),
         work_(work),
-        row_(*find_algorithm(options.query.collective, row.algorithm)),
-        machine_(options.machine) {
+        group_(placement_of(without_exceptions(options.machine), options.query.n)) {
     // A slow host slows down its own ports, and those of others by what they wait for.
-    for (const HostException& one : machine_.net.exceptions)
+    for (const HostException& one : options.machine.net.exceptions)
       if (one.rail < options.shape.rails) slow_hosts_.push_back({one.host, one.rail, one.rate});
-    machine_.net.exceptions.clear();
-    request_.build = [this, wire = row.wire](int rank) {
-      Schedule schedule = row_.build(where(rank));
-      return wire == WireFormat::exact
-                 ? schedule
-                 : with_roundings(schedule, options_.query.collective, machine_.hosts);
-    };
-    request_.n = options.query.n;
-    request_.segments = row.segments;
-    request_.load = {options.query.collective, options.query.bytes, size_of(options.query.type)};
-    request_.load.agreement = true;
-    request_.load.out_of_place = true;
-    request_.load.wire = row.wire;
-    request_.load.one_round = row.wire == WireFormat::exact && in_one_round(row.segments);
+    row_.row = find_algorithm(options.query.collective, row.algorithm);
+    row_.root = options.query.root;
+    row_.segments = row.segments;
+    row_.load = {options.query.collective, options.query.bytes, size_of(options.query.type)};
+    row_.load.agreement = true;
+    row_.load.out_of_place = true;
+    row_.load.wire = row.wire;
+    row_.load.one_round = row.wire == WireFormat::exact && in_one_round(row.segments);
   }
 
   // Of all ranks, from those of a few.
   double messages() const {
     // All segments have about as many, and those of many blocks do not fit into memory.
-    const int stands_for = many_steps() ? request_.segments : 1;
-    const int bound = request_.segments / stands_for;
+    const int stands_for = many_steps() ? row_.segments : 1;
+    const int bound = row_.segments / stands_for;
     const auto sends = [&](int rank) {
-      const auto plans = plans_of({request_.build(rank)}, bound, request_.load, machine_);
+      const auto plans = plans_of({build(rank)}, bound, row_.load, group_->machine);
       return stands_for *
              static_cast<double>(std::count_if(
                  plans[0].steps.begin(), plans[0].steps.end(), [](const BoundStep& step) {
                    return step.kind == StepKind::send && step.bytes > 0;
                  }));
     };
-    const int n = request_.n;
+    const int n = group_->n;
     if (n == 1) return 0;
-    const int root = options_.query.root;
-    const auto after = [&](int ranks) { return sends((root + ranks) % n); };
-    return sends(root) + (n - 1) * std::max({after(1), after(n / 2), after(n - 1)});
-  }
-
-  // Then what one host sends and what it receives do not meet, where it stands for all.
-  bool has_empty_chunks() const {
-    const TrafficRequest& r = request_;
-    if (!moves_data(r.load.collective)) return false;
-    if (!cut_from_one_buffer(r.load.collective)) return r.load.bytes == 0;
-    return r.load.bytes / r.load.element <
-           static_cast<size_t>(row_.build(where(0)).chunks) * static_cast<size_t>(r.segments);
+    const auto after = [&](int ranks) { return sends((row_.root + ranks) % n); };
+    return sends(row_.root) + (n - 1) * std::max({after(1), after(n / 2), after(n - 1)});
   }
 
   // To bind them takes minutes, also where messages of many blocks are few.
   bool many_steps() const {
     constexpr double kManySteps = 1e7;
-    return static_cast<double>(row_.build(where(0)).steps.size()) * options_.query.n > kManySteps;
+    return static_cast<double>(build(0).steps.size()) * group_->n > kManySteps;
   }
 
-  // False where hosts do not do the same. `messages`: of one host.
-  bool bind_host(double messages) {
-    const Network network(machine_, request_.n, options_.shape, {});
+  bool has_empty_chunks() const { return ringwood::has_empty_chunks(row_, *group_); }
+
+  // What one host, which stands for all, takes without faults on a network of which only ports are
+  // limited. Nothing where hosts do not do the same. `messages`: its own.
+  std::optional<Outcome> one_host(double messages) const {
     work_.begin(messages);
     work_.show(fmt::format("{}: the messages of one host", name_), 0);
-    host_ = bind_host_traffic(request_, machine_, network);
-    if (!host_) return false;
-    work_.begin(messages);
-    host_run_ = run_host(*host_, machine_, [this](double part) {
-      work_.show(fmt::format("{}, one host: {:.0f} % of the steps", name_, part * 100), part);
-    });
-    return true;
+    return simulate_one_host(row_, group_);
   }
 
-  void bind(double messages) {
-    const Network network(machine_, request_.n, options_.shape, {});
+  // False where no smaller groups resemble this one. `messages`: the work that this is.
+  bool extend(double messages) {
+    extension_ = Extension::of(row_, group_, options_.shape, with_slow_hosts(options_.faults), {});
+    if (!extension_) return false;
     work_.begin(messages);
-    traffic_ = bind_traffic(request_, machine_, network, [this](int rank) {
-      work_.show(fmt::format("{}: {} of {} ranks are bound", name_, rank, request_.n),
-                 static_cast<double>(rank) / request_.n);
+    extension_->simulate_clean(in_smaller_groups(""));
+    return true;
+  }
+  std::vector<int> hosts_of_smaller() const { return extension_->hosts(); }
+
+  void bind(double messages) {
+    TrafficRequest request;
+    request.build = [this](int rank) { return build(rank); };
+    request.n = group_->n;
+    request.segments = row_.segments;
+    request.load = row_.load;
+    work_.begin(messages);
+    traffic_ = bind_traffic(request, group_->machine, [&](int rank) {
+      work_.show(fmt::format("{}: {} of {} ranks are bound", name_, rank, request.n),
+                 static_cast<double>(rank) / request.n);
     });
   }
   const Traffic& traffic() const { return traffic_; }
 
   // `messages`: the work that this is.
-  Outcome run(Faults faults, uint64_t seed, const std::string& what, double messages,
+  Outcome run(const Faults& wanted, uint64_t seed, const std::string& what, double messages,
               std::span<const int> traced = {}) const {
-    faults.ports.insert(faults.ports.end(), slow_hosts_.begin(), slow_hosts_.end());
+    const Faults faults = with_slow_hosts(wanted);
     NetworkShape shape = options_.shape;
     shape.seed = seed;
-    const Network network(machine_, request_.n, shape, faults);
-    const auto progress = [&](double part) {
-      work_.show(fmt::format("{}{}: {:.0f} % of the steps", name_, what, part * 100), part);
-    };
     work_.begin(messages);
-    if (host_) return run_waves(*host_, host_run_, network, {&faults, progress});
+    if (extension_) return extension_->run(faults, shape, in_smaller_groups(what));
+    const Network network(group_->machine, group_->n, shape, faults);
     EventsRequest events;
     events.faults = &faults;
     events.traced = traced;
     events.most_intervals = kMaxIntervals;
-    events.progress = progress;
-    return run_events(traffic_, machine_, network, events);
+    events.progress = [&](double part) {
+      work_.show(fmt::format("{}{}: {:.0f} % of the steps", name_, what, part * 100), part);
+    };
+    return run_events(traffic_, group_->machine, network, events);
   }
 
  private:
-  Where where(int rank) const {
-    return {rank, options_.query.n, options_.query.root, machine_.hosts, machine_.nodes};
+  static MachineModel without_exceptions(MachineModel machine) {
+    machine.net.exceptions.clear();
+    return machine;
+  }
+  Faults with_slow_hosts(Faults faults) const {
+    faults.ports.insert(faults.ports.end(), slow_hosts_.begin(), slow_hosts_.end());
+    return faults;
+  }
+  Schedule build(int rank) const { return build_row(row_, *group_, row_.root, rank); }
+  Extension::Progress in_smaller_groups(const std::string& what) const {
+    return [this, what](int hosts, double part) {
+      work_.show(
+          fmt::format("{}{}, {} hosts: {:.0f} % of the steps", name_, what, hosts, part * 100),
+          part);
+    };
   }
   bool in_one_round(int segments) const {
     const ModelQuery& q = options_.query;
@@ -145,28 +149,29 @@ class Simulated {
     // Of many steps only those of one host: all do the same, or too much to be simulated.
     const int ranks = many_steps() ? options_.ranks_per_host : q.n;
     for (int r = 0; r < ranks; ++r)
-      if (!fits_one_round(after_agreement(row_.build(where(r)), q.collective))) return false;
+      if (!fits_one_round(after_agreement(build(r), q.collective))) return false;
     return true;
   }
 
   const SimulateOptions& options_;
   const std::string name_;
   SimulationWork& work_;
-  const AlgorithmRow& row_;
-  MachineModel machine_;  // without the hosts that are not like the others
+  const SharedPlacement group_;  // without the hosts that are not like the others
   std::vector<PortFault> slow_hosts_;
-  TrafficRequest request_;
+  RowRequest row_;
   Traffic traffic_;
-  std::optional<HostTraffic> host_;
-  HostRun host_run_;  // with host_
+  std::optional<Extension> extension_;
 };
 
-// The work of carrying out what one host does on all of them, with faults, for each message.
-constexpr double kWave = 0.02;
-
 // How a row's time is found: by all messages; by those of one host, or, where hosts do not do the
-// same, by all of them or as the choice predicts it; or as that predicts it.
-enum class Way : uint8_t { whole, one_host, one_host_or_predicted, predicted };
+// same, as the choice predicts it; by those of smaller groups; or as the choice predicts it.
+enum class Way : uint8_t { whole, one_host_or_predicted, extended, predicted };
+
+// Whether all hosts are alike, and nothing but their ports limits the network.
+bool only_ports(const SimulateOptions& o) {
+  return !o.faults.any() && o.machine.net.exceptions.empty() && o.shape.leaf == 0 &&
+         o.shape.pair <= 0;
+}
 
 // Whether nothing is simulated that the choice's model does not know, and a table is wanted that is
 // there at once.
@@ -177,6 +182,9 @@ bool choice_knows(const SimulateOptions& o) {
          shape.leaf == 0 && shape.pair <= 0;
 }
 
+// The work of simulating smaller groups once, about, in messages.
+constexpr double kExtension = 4e5;
+
 double of_one_host(const SimulateOptions& options, const SimulatedRow& row) {
   return row.messages / options.hosts;
 }
@@ -186,10 +194,9 @@ Way way_of(const SimulateOptions& options, SimulatedRow& row, SimulationWork& wo
   const Simulated simulated(options, row, work);
   row.messages = simulated.messages();
   if (!left) {
+    const bool all = options.every_message && row.messages <= static_cast<double>(kMaxMessages);
     const bool many = row.messages > kManyMessages || simulated.many_steps();
-    // Links of pairs of hosts are not among those that waves.h knows.
-    const bool pairs = options.shape.pair > 0 || !options.faults.links.empty();
-    return many && !pairs ? Way::one_host : Way::whole;
+    return many && !all ? Way::extended : Way::whole;
   }
   const auto fits = [&](double messages, int ranks) {
     const double work = messages + kMessagesOfRank * ranks;
@@ -208,9 +215,8 @@ double work_of(const SimulateOptions& options, const SimulatedRow& row, Way way)
   const int faulty = options.faults.any() + options.seeds - 1;
   switch (way) {
     case Way::whole: return row.messages * (2 + faulty);
-    case Way::one_host:
-    case Way::one_host_or_predicted:
-      return 2 * of_one_host(options, row) + kWave * row.messages * faulty;
+    case Way::one_host_or_predicted: return of_one_host(options, row);
+    case Way::extended: return kExtension * (1 + faulty);
     case Way::predicted: break;
   }
   return 0;
@@ -232,27 +238,46 @@ void take_prediction(const SimulateOptions& options, SimulatedRow& row, RowProfi
   row.by_seed = {c.seconds};
 }
 
+// Whether the row takes what one host does, which stands for all.
+bool as_one_host(const SimulateOptions& options, const Simulated& simulated, SimulatedRow& row) {
+  std::optional<Outcome> outcome = simulated.one_host(of_one_host(options, row));
+  if (!outcome) return false;
+  row.one_host = true;
+  row.healthy = std::move(*outcome);
+  row.by_seed = {row.healthy.seconds};
+  return true;
+}
+
+// Binds the row's messages, or those of smaller groups. False if it cannot be simulated.
+bool bind(const SimulateOptions& options, Simulated& simulated, SimulatedRow& row, Way way) {
+  if (way == Way::extended && simulated.extend(kExtension)) {
+    row.extended_from = simulated.hosts_of_smaller();
+    return true;
+  }
+  if (row.messages > static_cast<double>(kMaxMessages)) {
+    row.why_not = fmt::format(
+        "{:.0f} million messages are more than the {} million that are simulated where no "
+        "smaller groups of {} resemble this one; the choice estimates {:.1f} us without faults",
+        row.messages / 1e6, kMaxMessages / 1'000'000,
+        options.shape.leaf > 0 ? "whole leaves" : "equal hosts", row.estimate * 1e6);
+    return false;
+  }
+  simulated.bind(row.messages);
+  row.messages = static_cast<double>(simulated.traffic().messages.size());
+  return true;
+}
+
 // Returns false if the row's time is to be predicted.
 bool simulate(const SimulateOptions& options, SimulatedRow& row, Way way, SimulationWork& work) {
   if (way == Way::predicted) return false;
   Simulated simulated(options, row, work);
-  row.one_host = way != Way::whole && simulated.bind_host(of_one_host(options, row));
-  if (!row.one_host && way == Way::one_host_or_predicted) return false;
-  if (!row.one_host && row.messages > static_cast<double>(kMaxMessages)) {
-    row.why_not = fmt::format(
-        "{:.0f} million messages are more than the {} million that are simulated where hosts do "
-        "not all do the same; the choice estimates {:.1f} us without faults",
-        row.messages / 1e6, kMaxMessages / 1'000'000, row.estimate * 1e6);
+  if (way == Way::one_host_or_predicted) return as_one_host(options, simulated, row);
+  if (way == Way::extended && only_ports(options) && as_one_host(options, simulated, row))
     return true;
-  }
-  const double part = row.one_host ? kWave : 1;
-  if (!row.one_host) {
-    simulated.bind(row.messages);
-    row.messages = static_cast<double>(simulated.traffic().messages.size());
-  }
+  if (!bind(options, simulated, row, way)) return true;
   const uint64_t seed = options.shape.seed;
-  row.healthy = simulated.run({}, seed, "", row.one_host ? 0 : row.messages);
-  const double each = part * row.messages;
+  const double each = row.extended_from.empty() ? row.messages : kExtension;
+  row.healthy = simulated.run({}, seed, "", each);
   if (options.faults.any())
     row.faulty = simulated.run(options.faults, seed, ", with the faults", each);
   row.by_seed.push_back(row.outcome().seconds);
@@ -319,7 +344,7 @@ void simulate(const SimulateOptions& options, std::vector<SimulatedRow>& rows,
 }
 
 Trace trace(const SimulateOptions& options, const SimulatedRow& row, const Progress& progress) {
-  if (row.one_host)
+  if (row.one_host || !row.extended_from.empty())
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("--trace: {} has {:.0f} million messages; take fewer hosts, or another "
                             "row with -a",

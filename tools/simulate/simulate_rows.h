@@ -8,18 +8,19 @@
 #include "collectives/kernels/wire.h"
 #include "tools/simulate/simulate.h"
 #include "tools/simulate/simulate_work.h"
-#include "tools/simulation/waves.h"
+#include "tools/simulation/extension.h"
 
 namespace ringwood::tools {
 
 struct SimulatedRow {
   std::string algorithm;
   int segments = 1;
-  bool chosen = false;     // what a communicator takes, which knows nothing of faults
-  double estimate = 0;     // seconds, by the choice
-  double messages = 0;     // of all ranks
-  std::string why_not;     // why it is not simulated; the rest is not set then
-  bool one_host = false;   // its messages stand for those of all: in waves.h, or in the choice
+  bool chosen = false;             // what a communicator takes, which knows nothing of faults
+  double estimate = 0;             // seconds, by the choice
+  double messages = 0;             // of all ranks
+  std::string why_not;             // why it is not simulated; the rest is not set then
+  bool one_host = false;           // its messages stand for those of all
+  std::vector<int> extended_from;  // hosts of the smaller groups (extension.h); or empty
   bool estimated = false;  // by the choice, from smaller groups or from bounds; else simulated
   Outcome healthy;         // without the faults; of a prediction only `seconds` and `busiest`
   std::optional<Outcome> faulty;
@@ -38,7 +39,7 @@ SimulateOptions with_call(SimulateOptions options, Collective collective, DataTy
                           size_t bytes);
 
 // Sets what the row takes, or why it is not simulated: by each of its messages, or, of more than 2
-// million, by those of one host.
+// million, by those of one host, or of smaller groups.
 void simulate(const SimulateOptions& options, SimulatedRow& row, const Progress& progress);
 
 // The same for a table of rows, with the time that is left. Where the choice's model knows all that
@@ -49,7 +50,7 @@ void simulate(const SimulateOptions& options, std::vector<SimulatedRow>& rows,
               const Progress& progress);
 
 // The steps of some ranks of a row in time: the slowest ones and the first ones, with the faults.
-// Throws Error(invalid_argument) where one host's messages stand for all.
+// Throws Error(invalid_argument) where not all messages were simulated.
 struct Trace {
   std::string algorithm;
   Traffic traffic;

@@ -29,8 +29,7 @@ class Events : private MessagePhases<Events> {
       : MessagePhases(traffic.ranks.size(), traffic.messages.size()),
         traffic_(traffic),
         request_(request),
-        queues_(traffic, machine, network, request.faults ? *request.faults : Faults{},
-                request.recording),
+        queues_(traffic, machine, network, request.faults ? *request.faults : Faults{}),
         steps_(traffic, request) {}
 
   Outcome run() {
@@ -120,9 +119,6 @@ class Events : private MessagePhases<Events> {
     const Timer timer = timers_.top();
     timers_.pop();
     if (timer.kind == TimerKind::call) return call(timer.rank);
-    if (timer.kind == TimerKind::nothing && request_.recording)
-      request_.recording->end(
-          request_.recording->begin({JobKind::local, timer.rank, timer.index, 0, 0}, now_), now_);
     rung(timer.kind, timer.rank, timer.index);
   }
 

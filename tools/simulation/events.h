@@ -18,7 +18,6 @@
 #include "collectives/tuner/machine/machine_model.h"
 #include "tools/simulation/faults.h"
 #include "tools/simulation/network.h"
-#include "tools/simulation/recording.h"
 #include "tools/simulation/traffic.h"
 
 namespace ringwood {
@@ -44,7 +43,6 @@ struct EventsRequest {
   std::span<const int> traced;           // ranks whose steps the timeline has, ascending
   size_t most_intervals = 0;             // of the timeline
   std::function<void(double)> progress;  // called now and then with the part that is done; or empty
-  Recording* recording = nullptr;        // where what runs is added; null: nowhere
 };
 
 // All are memory of the caller. Throws Error(invalid_argument) for a fault of a rank that there is

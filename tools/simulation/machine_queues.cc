@@ -17,12 +17,8 @@ constexpr double kNoTime = 1e-15;
 }  // namespace
 
 MachineQueues::MachineQueues(const Traffic& traffic, const MachineModel& machine,
-                             const Network& network, const Faults& faults, Recording* recording)
-    : traffic_(traffic),
-      machine_(machine),
-      network_(network),
-      recording_(recording),
-      buckets_(machine.net.burst) {
+                             const Network& network, const Faults& faults)
+    : traffic_(traffic), machine_(machine), network_(network), buckets_(machine.net.burst) {
   const auto n = static_cast<int>(traffic.ranks.size());
   std::vector<double> speed(n, 1);
   for (const RankFault& fault : faults.slow) {
@@ -48,14 +44,14 @@ MachineQueues::MachineQueues(const Traffic& traffic, const MachineModel& machine
   for (int h = 0; h < 2 * network.hosts(); ++h) queues_.add_link(1);
 }
 
-int32_t MachineQueues::open(const CostJob& job, double now) {
+int32_t MachineQueues::open(const CostJob& job) {
   if (free_.empty()) {
     free_.push_back(static_cast<int32_t>(running_.size()));
     running_.push_back({});
   }
   const int32_t running = free_.back();
   free_.pop_back();
-  running_[running] = {job, 0, recording_ ? recording_->begin(job, now) : -1};
+  running_[running] = {job, 0};
   return running;
 }
 
@@ -72,7 +68,7 @@ void MachineQueues::use_thread(int rank, double seconds, int32_t running, double
 }
 
 void MachineQueues::start(const CostJob& job, double now) {
-  const int32_t running = open(job, now);
+  const int32_t running = open(job);
   use_thread(job.rank, std::max(job.seconds, kNoTime), running, now);
   use(first_memory_ + set_of(network_.host_of(job.rank)), job.memory, running, now);
 }
@@ -82,7 +78,7 @@ void MachineQueues::start_flow(JobKind kind, int32_t message, double bytes, bool
   const TrafficMessage& m = traffic_.messages[message];
   const CostMessage& price = traffic_.prices[m.price];
   const PerByte in = both_ends ? price.in : PerByte{};
-  const int32_t running = open({kind, -1, message, 0, 0}, now);
+  const int32_t running = open({kind, -1, message, 0, 0});
   use_thread(m.from, std::max(bytes * price.out.core, kNoTime), running, now);
   use_thread(m.to, bytes * in.core, running, now);
   const int here = network_.host_of(m.from), there = network_.host_of(m.to);
@@ -122,8 +118,7 @@ void MachineQueues::use_piece(const Network::Path& path, double bytes, double ne
 // at the moment.
 void MachineQueues::use_network(const TrafficMessage& m, double bytes, int32_t running,
                                 double now) {
-  const auto message = static_cast<int32_t>(&m - traffic_.messages.data());
-  network_.paths(m.from, m.to, paths_, traffic_.rail_owner(message));
+  network_.paths(m.from, m.to, paths_);
   const double network = traffic_.prices[m.price].network;
   if (paths_.size() == 1) return use_piece(paths_[0], bytes, network, running, now);
   double speeds = 0;
@@ -142,33 +137,13 @@ void MachineQueues::use_network(const TrafficMessage& m, double bytes, int32_t r
 }
 
 void MachineQueues::leave(std::vector<CostJob>& ended) {
-  const double now = next();
   left_.clear();
   queues_.leave(left_);
   for (const LinkQueues::Left& left : left_) {
     Running& running = running_[left.job];
-    if (recording_) record_leave(left, now);
     if (--running.links > 0) continue;
-    if (recording_) recording_->end(running.record, now);
     ended.push_back(running.job);
     free_.push_back(left.job);
-  }
-}
-
-void MachineQueues::record_leave(const LinkQueues::Left& left, double now) {
-  JobRecord& record = recording_->jobs[running_[left.job].record];
-  const auto lasted = static_cast<float>(now - record.began);
-  const int32_t rank = left.link - first_thread_;
-  if (rank < 0) {
-    record.network = lasted;
-  } else if (left.link >= first_cores_) {
-    return;
-  } else if (record.rank >= 0) {
-    record.thread = lasted;
-  } else {  // with a symmetry both ends may be the same thread
-    const TrafficMessage& m = traffic_.messages[record.index];
-    if (rank == m.from) record.thread = lasted;
-    if (rank == m.to) record.receiver = lasted;
   }
 }
 

@@ -10,15 +10,14 @@
 #include "collectives/tuner/cost/threads.h"
 #include "collectives/tuner/cost/token_buckets.h"
 #include "tools/simulation/events.h"
-#include "tools/simulation/recording.h"
 
 namespace ringwood {
 
 class MachineQueues final {
  public:
-  // All are memory of the caller. `recording`: where what runs is added, or null.
+  // All but the faults are memory of the caller.
   MachineQueues(const Traffic& traffic, const MachineModel& machine, const Network& network,
-                const Faults& faults, Recording* recording);
+                const Faults& faults);
 
   // Starts a job of one thread.
   void start(const CostJob& job, double now);
@@ -38,12 +37,10 @@ class MachineQueues final {
  private:
   struct Running {
     CostJob job;
-    int32_t links = 0;    // that it has not left
-    int32_t record = -1;  // of the recording
+    int32_t links = 0;  // that it has not left
   };
 
-  int32_t open(const CostJob& job, double now);
-  void record_leave(const LinkQueues::Left& left, double now);
+  int32_t open(const CostJob& job);
   void use(int32_t link, double amount, int32_t running, double now);
   void use_thread(int rank, double seconds, int32_t running, double now);
   void use_network(const TrafficMessage& m, double bytes, int32_t running, double now);
@@ -56,7 +53,6 @@ class MachineQueues final {
   const Traffic& traffic_;
   const MachineModel& machine_;
   const Network& network_;
-  Recording* const recording_;
   LinkQueues queues_;
   TokenBuckets buckets_;  // by link of the network
   // Links: of the network, threads by rank, cores and memory by set of hosts that share them, and

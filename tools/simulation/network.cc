@@ -55,10 +55,10 @@ PairLinks::PairLinks(const NetworkShape& shape, int hosts, const std::vector<Pai
   }
 }
 
-std::string PairLinks::name(int32_t link) const {
+PairLinks::Ends PairLinks::ends(int32_t link) const {
   const auto at = static_cast<int>(std::ranges::find(links_, link) - links_.begin());
   const int pair = at / rails_;
-  return fmt::format("host{} -> host{}, rail{}", pair / hosts_, pair % hosts_, at % rails_);
+  return {pair / hosts_, pair % hosts_, at % rails_};
 }
 
 Network::Network(const MachineModel& machine, int ranks, const NetworkShape& shape,
@@ -162,7 +162,10 @@ Limit Network::kind(int32_t link) const {
 }
 
 std::string Network::name(int32_t link) const {
-  if (pairs_.has(link)) return pairs_.name(link);
+  if (pairs_.has(link)) {
+    const PairLinks::Ends ends = pairs_.ends(link);
+    return fmt::format("host{} -> host{}, rail{}", ends.from, ends.to, ends.rail);
+  }
   if (link >= first_island_)
     return fmt::format("rank{} island {}", (link - first_island_) / 2,
                        (link - first_island_) % 2 ? "in" : "out");
@@ -176,12 +179,29 @@ std::string Network::name(int32_t link) const {
                      (link - first_uplink_) % shape_.uplinks, way);
 }
 
+int32_t Network::link_in(const Network& other, int32_t link, const Numbers& numbers) const {
+  if (pairs_.has(link)) {
+    const PairLinks::Ends ends = pairs_.ends(link);
+    return other.pairs_.find(numbers.host(ends.from), numbers.host(ends.to), ends.rail);
+  }
+  if (link >= first_island_) {
+    const int index = link - first_island_;
+    return other.first_island_ + 2 * numbers.rank(index / 2) + index % 2;
+  }
+  const bool is_port = link < first_uplink_;
+  const int index = is_port ? link : (link - first_uplink_) / shape_.uplinks;
+  const int rail = index % shape_.rails, where = index / shape_.rails;
+  if (is_port) return other.port(numbers.host(where / 2), rail, where % 2 != 0);
+  return other.uplink(numbers.leaf(where / 2), rail, (link - first_uplink_) % shape_.uplinks,
+                      where % 2 != 0);
+}
+
 std::array<int32_t, 2> Network::island_path(int from, int to) const {
   return {first_island_ + 2 * from, first_island_ + 2 * to + 1};
 }
 
-void Network::paths(int from, int to, std::vector<Path>& paths, int rail_owner) const {
-  const int owner = rail_owner >= 0 ? rail_owner : std::min(from, to);
+void Network::paths(int from, int to, std::vector<Path>& paths) const {
+  const int owner = std::min(from, to);
   paths.clear();
   const int a = host_[from], b = host_[to];
   const auto alive = [&](int rail) {

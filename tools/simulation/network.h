@@ -25,6 +25,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -66,7 +67,10 @@ class PairLinks final {
   }
   const std::vector<double>& rates() const { return rates_; }
   bool has(int32_t link) const { return !rates_.empty() && link >= first_; }
-  std::string name(int32_t link) const;
+  struct Ends {
+    int from, to, rail;
+  };
+  Ends ends(int32_t link) const;
 
  private:
   size_t index(int from, int to, int rail) const {
@@ -95,13 +99,18 @@ class Network final {
   // "host7/rail1 out", "leaf0/rail0 uplink 3 up"
   std::string name(int32_t link) const;
   Limit kind(int32_t link) const;
+  // The link of another network of as many rails and uplinks that is there what `link` is here,
+  // with the numbers that things of this one have there.
+  struct Numbers {
+    std::function<int(int)> host, leaf, rank;
+  };
+  int32_t link_in(const Network& other, int32_t link, const Numbers& numbers) const;
   const NetworkShape& shape() const { return shape_; }
   int hosts() const { return hosts_; }
   int host_of(int rank) const { return host_[rank]; }
 
   // Between two hosts: the paths that the message's pieces can take; at least one.
-  // `rail_owner`: the rank whose rail it is, where each has one; -1: the lower one.
-  void paths(int from, int to, std::vector<Path>& paths, int rail_owner = -1) const;
+  void paths(int from, int to, std::vector<Path>& paths) const;
   // In an island: the sender's and the receiver's port.
   std::array<int32_t, 2> island_path(int from, int to) const;
   // A host's link, and the path over this rail, which is alive at both ends.

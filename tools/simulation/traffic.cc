@@ -90,60 +90,29 @@ struct Queue {
   uint32_t first, count;
 };
 
-// The ranks that are bound: all, or with a symmetry those of host 0, by their index there.
-class BoundRanks {
- public:
-  explicit BoundRanks(const TrafficRequest& request)
-      : symmetry_(request.symmetry),
-        count_(symmetry_ ? static_cast<int>(symmetry_->ranks_of_first_host().size()) : request.n) {}
-
-  int count() const { return count_; }
-  bool all() const { return !symmetry_; }
-  // Of one of them in its group, and of the one that stands for a rank of the group.
-  int number(int r) const { return symmetry_ ? symmetry_->ranks_of_first_host()[r] : r; }
-  int here(int rank) const { return symmetry_ ? symmetry_->index_of(rank) : rank; }
-  // Whose message rank r receives from a peer, and to whom that is: the peer's to r, or with a
-  // symmetry that of the rank of host 0 that has the peer's index, to a host as far from host 0.
-  std::pair<int, int> counterpart(int r, int peer) const {
-    if (!symmetry_) return {peer, r};
-    const int host = symmetry_->host_from(
-        0, symmetry_->relation(symmetry_->host_of(peer), symmetry_->host_of(number(r))));
-    return {here(peer), symmetry_->ranks_of(host)[r]};
-  }
-
- private:
-  const HostSymmetry* const symmetry_;
-  const int count_;
-};
-
 class TrafficBinder {
  public:
-  TrafficBinder(const TrafficRequest& request, const MachineModel& machine, const Network& network)
-      : request_(request),
-        machine_(machine),
-        network_(network),
-        ranks_(request),
-        prices_(request.load, machine, request.n) {
+  TrafficBinder(const TrafficRequest& request, const MachineModel& machine)
+      : request_(request), machine_(machine), prices_(request.load, machine, request.n) {
     local_.of({});
   }
 
   Traffic run(const std::function<void(int)>& progress) {
     const int each = plans_at_a_time();
-    for (int r = 0; r < ranks_.count(); r += each) {
+    for (int r = 0; r < request_.n; r += each) {
       if (progress) progress(r);
       std::vector<std::future<Plan>> plans;
-      for (int i = r; i < std::min(r + each, ranks_.count()); ++i)
+      for (int i = r; i < std::min(r + each, request_.n); ++i)
         plans.push_back(std::async(each > 1 ? std::launch::async : std::launch::deferred,
                                    [this, i] { return plan_of(i); }));
-      for (int i = r; i < std::min(r + each, ranks_.count()); ++i) add_rank(i, plans[i - r].get());
+      for (int i = r; i < std::min(r + each, request_.n); ++i) add_rank(i, plans[i - r].get());
     }
     first_sends_.push_back(sends_.size());
     first_receives_.push_back(receives_.size());
-    for (int r = 0; r < ranks_.count(); ++r) add_receives(r);
+    for (int r = 0; r < request_.n; ++r) add_receives(r);
     set_rates();
-    for (int r = 0; r < ranks_.count(); ++r) price_local(r);
+    for (int r = 0; r < request_.n; ++r) price_local(r);
     for (size_t i = 0; i < traffic_.messages.size(); ++i) price(i);
-    traffic_.hosts = prices_.hosts();
     if (request_.load.agreement) {
       const Prices::Agreement agreement = prices_.agreement();
       traffic_.agreed = agreement.agreed;
@@ -157,12 +126,11 @@ class TrafficBinder {
   int plans_at_a_time() const {
     constexpr int kFewRanks = 512, kMaxPlans = 8;
     const int processors = static_cast<int>(std::thread::hardware_concurrency());
-    return ranks_.count() < kFewRanks ? 1 : std::clamp(processors, 1, kMaxPlans);
+    return request_.n < kFewRanks ? 1 : std::clamp(processors, 1, kMaxPlans);
   }
   Plan plan_of(int r) const {
     return std::move(
-        plans_of({request_.build(ranks_.number(r))}, request_.segments, request_.load, machine_)
-            .front());
+        plans_of({request_.build(r)}, request_.segments, request_.load, machine_).front());
   }
 
   void add_rank(int r, Plan plan) {
@@ -181,7 +149,7 @@ class TrafficBinder {
     CostRank costs;
     costs.sends = costs.receives = false;
     std::vector<std::pair<int, double>> sent = add_queues(r, plan, costs);
-    costs.own_block = prices_.own_block(ranks_.number(r));
+    costs.own_block = prices_.own_block(r);
     sets_.push_back(prices_.working_set(buffer_bytes(plan) + costs.own_block, std::move(sent)));
     costs_.push_back(std::move(costs));
   }
@@ -195,7 +163,7 @@ class TrafficBinder {
     first_receives_.push_back(receives_.size());
     const uint32_t first_item = traffic_.ranks[r].first_item;
     for (const PeerQueue& queue : plan.peers) {
-      if (machine_.host_of(ranks_.number(r)) == machine_.host_of(queue.peer)) {
+      if (machine_.host_of(r) == machine_.host_of(queue.peer)) {
         costs.sends |= !queue.sends.empty();
         costs.receives |= !queue.receives.empty();
       }
@@ -210,8 +178,7 @@ class TrafficBinder {
       for (const int32_t step : queue.sends) {
         const auto index = static_cast<int32_t>(traffic_.messages.size());
         traffic_.items[first_item + static_cast<uint32_t>(step)] = index;
-        traffic_.messages.push_back({r, ranks_.here(queue.peer), step, -1, index + 1, -1});
-        if (!ranks_.all()) peers_.push_back(queue.peer);
+        traffic_.messages.push_back({r, queue.peer, step, -1, index + 1, -1});
         sent.emplace_back(queue.peer, bytes_[first_item + static_cast<uint32_t>(step)]);
       }
       traffic_.messages.back().next = -1;
@@ -226,7 +193,7 @@ class TrafficBinder {
   void add_receives(int r) {
     for (size_t i = first_receives_[r]; i < first_receives_[r + 1]; ++i) {
       const Queue& queue = receives_[i];
-      const auto [sender, receiver] = ranks_.counterpart(r, queue.peer);
+      const int sender = queue.peer, receiver = r;
       const auto begin = sends_.begin() + static_cast<ptrdiff_t>(first_sends_[sender]);
       const auto end = sends_.begin() + static_cast<ptrdiff_t>(first_sends_[sender + 1]);
       const auto from = std::lower_bound(
@@ -246,12 +213,10 @@ class TrafficBinder {
 
   void set_rates() {
     std::vector<double> of_host(prices_.hosts(), 0);
-    for (int r = 0; r < ranks_.count(); ++r)
-      of_host[machine_.host_of(ranks_.number(r))] += sets_[r];
-    for (int r = 0; r < ranks_.count(); ++r) {
+    for (int r = 0; r < request_.n; ++r) of_host[machine_.host_of(r)] += sets_[r];
+    for (int r = 0; r < request_.n; ++r) {
       CostRank& costs = costs_[r];
-      prices_.set_rates(costs, ranks_.number(r), sets_[r],
-                        of_host[machine_.host_of(ranks_.number(r))]);
+      prices_.set_rates(costs, r, sets_[r], of_host[machine_.host_of(r)]);
       traffic_.ranks[r].on_cores = costs.on_cores;
       traffic_.ranks[r].own_block = {costs.own_block * costs.copies.core,
                                      costs.own_block * costs.copies.memory};
@@ -272,11 +237,9 @@ class TrafficBinder {
 
   void price(size_t index) {
     TrafficMessage& m = traffic_.messages[index];
-    const int from = ranks_.number(m.from), to = ranks_.all() ? m.to : peers_[index];
     if (m.recv_step < 0)
-      refuse(fmt::format("simulate: rank {} does not receive a message of rank {}", to, from));
-    if (!ranks_.all()) traffic_.far_hosts.push_back(machine_.host_of(to));
-    CostMessage priced = prices_.message(from, to);
+      refuse(fmt::format("simulate: rank {} does not receive a message of rank {}", m.to, m.from));
+    CostMessage priced = prices_.message(m.from, m.to);
     priced.bytes = bytes_[traffic_.ranks[m.from].first_item + static_cast<uint32_t>(m.send_step)];
     priced.reduces = traffic_.shape(m.to).kinds[m.recv_step] == StepKind::recv_reduce;
     prices_.set_costs(priced, costs_[m.from], costs_[m.to]);
@@ -288,8 +251,6 @@ class TrafficBinder {
 
   const TrafficRequest& request_;
   const MachineModel& machine_;
-  const Network& network_;
-  const BoundRanks ranks_;
   const Prices prices_;
   Traffic traffic_;
   Numbers<StepShape, ShapeHash, ShapeEqual> shapes_{traffic_.shapes};
@@ -302,14 +263,13 @@ class TrafficBinder {
   std::vector<Queue> sends_, receives_;
   std::vector<size_t> first_sends_, first_receives_;
   std::vector<int32_t> receive_steps_;
-  std::vector<int32_t> peers_;  // by message, with a symmetry: the receiver's number in the group
 };
 
 }  // namespace
 
 Traffic bind_traffic(const TrafficRequest& request, const MachineModel& machine,
-                     const Network& network, const std::function<void(int)>& progress) {
-  return TrafficBinder(request, machine, network).run(progress);
+                     const std::function<void(int)>& progress) {
+  return TrafficBinder(request, machine).run(progress);
 }
 
 }  // namespace ringwood

@@ -4,10 +4,6 @@
 // Plans are made by the passes, one rank at a time, and forgotten; what is alike is kept once: the
 // graph of steps (many ranks have the same), and a message's costs. So a message takes 24 bytes and
 // a step 4. Nothing is known about algorithms. Plain values; immutable once bound.
-//
-// With a symmetry of the hosts (cost/cost_quotient.h) the ranks of host 0 stand for those of all:
-// ranks are then numbered by their index on it, and a message to another host is received by this
-// one, whose turn it is to get it.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +11,6 @@
 #include <vector>
 
 #include "collectives/tuner/cost/cost_model.h"
-#include "collectives/tuner/cost/cost_quotient.h"
 #include "tools/simulation/network.h"
 
 namespace ringwood {
@@ -51,17 +46,7 @@ struct Traffic {
   std::vector<CostMessage> prices;  // without ranks and steps
   std::vector<PerByte> local;       // seconds of a core and of its host's memory; [0] is nothing
   double agreed = 0, agreeing = 0;  // as in CostModel
-  // By message, with a symmetry: the host to which host 0 sends it. Empty: all ranks are here.
-  std::vector<int32_t> far_hosts;
-  int hosts = 1;  // of all ranks
 
-  // Whose rail a message takes where each rank has one (network.h): the lower rank's. With a
-  // symmetry that is the sender on some hosts, and the receiver on the others: what most do.
-  int rail_owner(int32_t message) const {
-    const TrafficMessage& m = messages[message];
-    if (far_hosts.empty()) return m.from < m.to ? m.from : m.to;
-    return 2 * far_hosts[message] <= hosts ? m.from : m.to;
-  }
   const StepShape& shape(int rank) const { return shapes[ranks[rank].shape]; }
 };
 
@@ -71,14 +56,12 @@ struct TrafficRequest {
   std::function<Schedule(int rank)> build;  // the same each time; by any thread
   int n = 1;
   int segments = 1;
-  Load load;                               // private buffers: zero_copy is not set
-  const HostSymmetry* symmetry = nullptr;  // of the schedules; null: all ranks are bound
+  Load load;  // private buffers: zero_copy is not set
 };
 
-// `network` is that of all ranks. `progress` is called with the number of ranks that are bound, now
-// and then; may be empty. Throws
+// `progress` is called with the number of ranks that are bound, now and then; may be empty. Throws
 // Error(invalid_argument) where there are more than kMaxMessages, or one has only one end.
 Traffic bind_traffic(const TrafficRequest& request, const MachineModel& machine,
-                     const Network& network, const std::function<void(int)>& progress = {});
+                     const std::function<void(int)>& progress = {});
 
 }  // namespace ringwood

@@ -52,8 +52,8 @@ double all_ranks_take(const ModelQuery& q, const AlgorithmRow& row, int segments
   const Network network(machine, q.n, {}, faults);
   EventsRequest request;
   request.faults = &faults;
-  return run_events(bind_traffic(request_of(row, load, machine, segments), machine, network),
-                    machine, network, request)
+  return run_events(bind_traffic(request_of(row, load, machine, segments), machine), machine,
+                    network, request)
       .seconds;
 }
 
