@@ -97,8 +97,8 @@ Load Extension::load_of(const SmallerGroup& smaller) const {
   if (!moves_data(whole.collective)) return load;
   const double times = static_cast<double>(group_->n) / on.n;
   const auto scaled = [&](double by, size_t least) {
-    const auto elements = static_cast<double>(whole.bytes / whole.element);
-    return std::max(static_cast<size_t>(elements * by), least) * whole.element;
+    const size_t elements = whole.bytes / whole.element;
+    return std::max(static_cast<size_t>(static_cast<double>(elements) * by), least) * whole.element;
   };
   if (cut_from_one_buffer(whole.collective)) {
     load.of_bytes = whole.bytes;
@@ -172,12 +172,6 @@ std::vector<int> Extension::hosts() const {
   std::vector<int> hosts;
   for (const Sample& s : samples_) hosts.push_back(s.group.hosts());
   return hosts;
-}
-
-double Extension::messages() const {
-  double all = 0;
-  for (const Sample& s : samples_) all += static_cast<double>(s.traffic.messages.size());
-  return all;
 }
 
 // ---- simulations

@@ -44,8 +44,8 @@ Schedule build_row(const RowRequest& request, const Placement& on, int root, int
 // Then what one host sends and what it receives do not meet, where it stands for all.
 bool has_empty_chunks(const RowRequest& request, const Placement& group);
 
-// Without a time line, the busiest links and the ranks' own times. Nothing where hosts do not all
-// do the same. Nor where chunks are empty.
+// Its seconds and what is busiest, and no more. Nothing where hosts do not all do the same, or
+// chunks are empty.
 std::optional<Outcome> simulate_one_host(const RowRequest& request, const SharedPlacement& group);
 
 class Extension final {
@@ -65,7 +65,6 @@ class Extension final {
 
   // Of the smaller groups, ascending.
   std::vector<int> hosts() const;
-  double messages() const;
 
   // To be called once, before run().
   void simulate_clean(const Progress& progress);
