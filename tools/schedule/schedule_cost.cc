@@ -19,7 +19,7 @@
 namespace ringwood::tools {
 namespace {
 
-// Of CostMachines::work(), for each size: about a second. Beyond it the prediction is an estimate.
+// Of HostQueues::work(), for each size: about a second. Beyond it the prediction is an estimate.
 constexpr size_t kMaxWork = 50'000'000;
 
 std::vector<size_t> sizes_of(const TypedCost& cost, Collective collective) {

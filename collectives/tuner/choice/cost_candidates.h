@@ -18,7 +18,7 @@
 
 namespace ringwood {
 
-// Of CostMachines::work(), for all exact candidates of a query together, as much for all that are
+// Of HostQueues::work(), for all exact candidates of a query together, as much for all that are
 // in wire formats, and for each row.
 inline constexpr size_t kMaxWork = 140000, kMaxWorkEach = 60000;
 // Where a host is not like the others, one cannot stand for all: so many times as much.

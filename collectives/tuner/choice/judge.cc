@@ -18,7 +18,7 @@ constexpr size_t kWholeSteps = 1500;
 constexpr size_t kSharedSteps = 4096;
 // Pipelines take somewhat longer than is expected, as their steps wait for each other.
 constexpr double kExpected = 1.1;
-// The cost of binding a step, in units of CostMachines::work().
+// The cost of binding a step, in units of HostQueues::work().
 constexpr size_t kWorkOfStep = 4;
 
 }  // namespace

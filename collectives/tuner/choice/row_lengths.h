@@ -29,8 +29,8 @@ class RowLengths final {
 
   // The schedule as a plan runs it.
   Schedule build(const SharedPlacement& on, int rank) const;
-  // In groups of more ranks than are built about: rows with n messages a rank are not built as long
-  // as they are.
+  // In large groups those of rows with n messages a rank are extended from smaller ones, not
+  // counted: so long schedules are not built.
   const Lengths& get(const SharedPlacement& on);
 
  private:

@@ -109,6 +109,7 @@ class Profiler {
   // others' messages meanwhile, which the slow one gets later and at once: that may take longer
   // than if all were slow, or less.
   void add_slow_hosts(RowProfile& p) {
+    if (siblings_.whole()->machine.net.exceptions.empty()) return;
     const SharedPlacement& regular = siblings_.regular();
     const int k = regular->ranks_of_a_host, hosts = regular->hosts.count();
     const bool cut = cut_from_one_buffer(row_.collective);

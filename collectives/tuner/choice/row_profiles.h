@@ -32,7 +32,7 @@ class RowProfiles final {
     return *known.roundings;
   }
 
-  // What queries have cost so far, as CostMachines::work() counts it: some 30 ns each.
+  // What queries have cost so far, as HostQueues::work() counts it: some 30 ns each.
   size_t work() const { return work_; }
   void count(size_t work) { work_ += work; }
 

@@ -1,8 +1,5 @@
 #include "collectives/tuner/choice/siblings.h"
 
-#include <algorithm>
-#include <set>
-
 namespace ringwood {
 
 Siblings::Siblings(const MachineModel& machine, int n)

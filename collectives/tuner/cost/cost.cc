@@ -1,26 +1,23 @@
 #include "collectives/tuner/cost/cost.h"
 
 #include <algorithm>
-#include <functional>
-#include <limits>
+#include <cstdint>
+#include <numeric>
 #include <optional>
-#include <queue>
+#include <utility>
 
 #include "collectives/tuner/cost/cost_model.h"
 #include "collectives/tuner/cost/machines.h"
 #include "collectives/tuner/cost/message_phases.h"
-#include "collectives/tuner/cost/steps.h"
 
 namespace ringwood {
 namespace {
 
-struct Timer {
-  double time;
-  uint32_t order;  // of those at the same time
-  TimerKind kind;
-  int32_t rank, index;  // index: message or step, or -1
-  bool operator>(const Timer& b) const { return time != b.time ? time > b.time : order > b.order; }
-};
+std::vector<const Graph*> graphs_of(const CostModel& model) {
+  std::vector<const Graph*> graphs;
+  for (const CostRank& rank : model.ranks) graphs.push_back(&rank.plan->graph);
+  return graphs;
+}
 
 class Simulation : private MessagePhases<Simulation> {
  public:
@@ -29,23 +26,18 @@ class Simulation : private MessagePhases<Simulation> {
         model_(model),
         most_work_(load.most_work),
         machines_(model, machine),
-        steps_(model, load.timeline) {}
+        steps_(graphs_of(model)) {
+    if (!load.timeline) return;
+    std::vector<int> all(model.ranks.size());
+    std::iota(all.begin(), all.end(), 0);
+    steps_.trace(all, SIZE_MAX);
+  }
 
   // Returns nothing if most_work ended it.
   std::optional<Prediction> run() {
-    begin_all();
-    std::vector<CostJob> jobs;
-    while (true) {
-      const double job = machines_.next();
-      const double timer =
-          timers_.empty() ? std::numeric_limits<double>::infinity() : timers_.top().time;
-      if (std::min(job, timer) == std::numeric_limits<double>::infinity()) break;
-      if (most_work_ > 0 && work() > most_work_) return {};
-      machines_.advance(std::min(job, timer), jobs);
-      for (const CostJob& ended_job : jobs) ended(ended_job);
-      while (!timers_.empty() && timers_.top().time <= machines_.now()) ring();
-    }
-    Prediction result = steps_.result();
+    begin(model_.heads, std::vector<double>(model_.ranks.size(), 0));
+    if (!MessagePhases::run([&] { return most_work_ == 0 || work() <= most_work_; })) return {};
+    Prediction result = steps_.result(model_.agreed);
     result.work = work();
     result.seconds = std::max(result.seconds, machines_.busiest_port());
     return result;
@@ -54,19 +46,6 @@ class Simulation : private MessagePhases<Simulation> {
 
  private:
   friend MessagePhases;
-
-  void begin_all() {
-    const auto n = static_cast<int>(model_.ranks.size());
-    for (int r = 0; r < n && model_.agreeing > 0; ++r)
-      queue({JobKind::agreeing, r, -1, model_.agreeing, 0});
-    for (int r = 0; r < n; ++r)
-      if (model_.ranks[r].own_block > 0) at(model_.agreed, TimerKind::own_block, r, -1);
-    begin_links(model_.heads);
-    for (int r = 0; r < n; ++r)
-      for (size_t i = 0; i < model_.ranks[r].bytes.size(); ++i)
-        if (const auto step = static_cast<int32_t>(i); steps_.free(r, step))
-          ready_or_later(r, step);
-  }
 
   // ---- as MessagePhases wants it
 
@@ -89,31 +68,15 @@ class Simulation : private MessagePhases<Simulation> {
     const CostRank& rank = model_.ranks[r];
     return {rank.own_block * rank.copies.core, rank.own_block * rank.copies.memory};
   }
-  double now() const { return machines_.now(); }
   double agreed() const { return model_.agreed; }
-  CostSteps& steps() { return steps_; }
-
-  void at(double time, TimerKind kind, int32_t rank, int32_t index) {
-    timers_.push({time, timers_set_++, kind, rank, index});
-  }
-  void start(const CostJob& job) { machines_.start(job); }
-  void start_flow(JobKind kind, int32_t m, double bytes, bool both_ends) {
-    const CostMessage& message = model_.messages[m];
-    machines_.start_flow(kind, m, bytes, message.out, both_ends ? message.in : PerByte{});
-  }
-
-  void ring() {
-    const Timer timer = timers_.top();
-    timers_.pop();
-    rung(timer.kind, timer.rank, timer.index);
-  }
+  double agreeing() const { return model_.agreeing; }
+  StepProgress& steps() { return steps_; }
+  CostMachines& machines() { return machines_; }
 
   const CostModel& model_;
   const size_t most_work_;
   CostMachines machines_;
-  CostSteps steps_;
-  std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
-  uint32_t timers_set_ = 0;
+  StepProgress steps_;
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
-// What happens to a message in a simulation, from the steps that send and receive it to the threads
-// and machines that move it: shared by the simulation of the cost model (cost.cc) and that of large
-// groups (tools/simulation/events.cc), which differ in how they keep messages and in what network
-// they have.
+// A simulation: what happens to a message, from the steps that send and receive it to the threads and
+// machines that move it, and when. That of the cost model (cost.cc) and that of large groups
+// (tools/simulation/events.cc) are this one; they differ in how they keep messages and in what
+// network they have.
 //
 // The phases of a message:
 //   waiting   for its send step, and for its turn on the link
@@ -19,23 +19,25 @@
 //   message_of(r, step), sends(r, step)        -1: the step is local
 //   early(r, step)                             it may run before the ranks have agreed
 //   local_cost(r, step), own_block_cost(r)     PerByte, of all bytes; nothing: 0
-//   now(), agreed()
-//   steps()          begin(), finish(), at_least(), as in CostSteps
-//   at(time, timer, rank, index)               calls rung() then
-//   start(job), start_flow(kind, m, bytes, both_ends)    call ended() when it is over
+//   agreed(), agreeing()                       as in CostModel
+//   steps()          a StepProgress
+//   machines()       HostQueues with start_flow()
 // Not thread-safe.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <functional>
+#include <limits>
 #include <optional>
+#include <queue>
 #include <vector>
 
 #include "collectives/tuner/cost/cost_model.h"
+#include "collectives/tuner/cost/step_progress.h"
 #include "collectives/tuner/cost/threads.h"
 
 namespace ringwood {
-
-enum class TimerKind : uint8_t { call, arrival, delayed, nothing, own_block };
 
 template <class Engine>
 class MessagePhases {
@@ -43,38 +45,90 @@ class MessagePhases {
   MessagePhases(size_t ranks, size_t messages)
       : threads_(static_cast<int>(ranks)), moving_(messages) {}
 
-  // The first messages of the links have their turn.
-  void begin_links(const std::vector<int32_t>& heads) {
+  // `heads`: the first messages of the links; `late`: by rank when it calls.
+  void begin(const std::vector<int32_t>& heads, const std::vector<double>& late) {
     for (const int32_t m : heads) moving_[m].send_turn = moving_[m].recv_turn = true;
+    for (size_t r = 0; r < late.size(); ++r)
+      at(late[r], TimerKind::call, static_cast<int32_t>(r), -1);
   }
 
-  void ready_or_later(int r, int32_t step) {
-    if (engine().early(r, step) || engine().agreed() <= engine().now()) return ready(r, step);
-    engine().at(engine().agreed(), TimerKind::delayed, r, step);
+  // Until nothing is left to happen, or goes_on() is false: whether it was not.
+  template <class GoesOn>
+  bool run(const GoesOn& goes_on) {
+    constexpr double kNever = std::numeric_limits<double>::infinity();
+    std::vector<CostJob> jobs;
+    while (true) {
+      const double next =
+          std::min(machines().next(), timers_.empty() ? kNever : timers_.top().time);
+      if (next == kNever) return true;
+      if (!goes_on()) return false;
+      machines().advance(std::max(now(), next));
+      jobs.clear();
+      machines().leave(jobs);
+      for (const CostJob& job : jobs) ended(job);
+      while (!timers_.empty() && timers_.top().time <= now()) ring();
+    }
   }
+
+  double now() { return machines().now(); }
+
+ private:
+  enum class TimerKind : uint8_t { call, arrival, delayed, nothing, own_block };
+  struct Timer {
+    double time;
+    uint64_t order;  // of those at the same time
+    TimerKind kind;
+    int32_t rank, index;  // index: message or step, or -1
+    bool operator>(const Timer& b) const {
+      return time != b.time ? time > b.time : order > b.order;
+    }
+  };
 
   void queue(const CostJob& job) {
     threads_.add(job);
     if (!threads_.busy(job.rank)) next_of(job.rank);
   }
 
-  void rung(TimerKind kind, int r, int32_t index) {
-    switch (kind) {
-      case TimerKind::call: break;
-      case TimerKind::delayed: return ready(r, index);
-      case TimerKind::nothing: return done(r, index);
+  void at(double time, TimerKind kind, int32_t rank, int32_t index) {
+    timers_.push({time, timers_set_++, kind, rank, index});
+  }
+
+  void ring() {
+    const Timer timer = timers_.top();
+    timers_.pop();
+    const int r = timer.rank;
+    switch (timer.kind) {
+      case TimerKind::call: return call(r);
+      case TimerKind::delayed: return ready(r, timer.index);
+      case TimerKind::nothing: return done(r, timer.index);
       case TimerKind::own_block: {
         const PerByte own = engine().own_block_cost(r);
         return queue({JobKind::own_block, r, -1, own.core, own.memory});
       }
-      case TimerKind::arrival: moving_[index].phase = Phase::arrived; return look(index);
+      case TimerKind::arrival:
+        moving_[timer.index].phase = Phase::arrived;
+        return look(timer.index);
     }
+  }
+
+  void call(int r) {
+    steps().at_least(r, now());
+    if (engine().agreeing() > 0) queue({JobKind::agreeing, r, -1, engine().agreeing(), 0});
+    if (engine().own_block_cost(r).core > 0)
+      at(std::max(now(), engine().agreed()), TimerKind::own_block, r, -1);
+    for (int32_t step = 0; step < steps().steps(r); ++step)
+      if (steps().free(r, step)) ready_or_later(r, step);
+  }
+
+  void ready_or_later(int r, int32_t step) {
+    if (engine().early(r, step) || engine().agreed() <= now()) return ready(r, step);
+    at(engine().agreed(), TimerKind::delayed, r, step);
   }
 
   void ended(const CostJob& job) {
     switch (job.kind) {
       case JobKind::agreeing: break;
-      case JobKind::own_block: engine().steps().at_least(job.rank, engine().now()); break;
+      case JobKind::own_block: steps().at_least(job.rank, now()); break;
       case JobKind::local: done(job.rank, job.index); break;
       case JobKind::encoding:
         moving_[job.index].send_ready = true;
@@ -88,7 +142,6 @@ class MessagePhases {
     if (job.rank >= 0) next_of(job.rank);
   }
 
- private:
   enum class Phase : uint8_t {
     waiting,
     head,
@@ -110,6 +163,8 @@ class MessagePhases {
   };
 
   Engine& engine() { return static_cast<Engine&>(*this); }
+  auto& machines() { return engine().machines(); }
+  StepProgress& steps() { return engine().steps(); }
 
   void ready(int r, int32_t step) {
     const int32_t m = engine().message_of(r, step);
@@ -122,7 +177,7 @@ class MessagePhases {
     }
     const PerByte cost = engine().local_cost(r, step);
     if (cost.core <= 0 && cost.memory <= 0)  // avoids recursion through many empty steps
-      return engine().at(engine().now(), TimerKind::nothing, r, step);
+      return at(now(), TimerKind::nothing, r, step);
     queue({JobKind::local, r, step, cost.core, cost.memory});
   }
 
@@ -137,8 +192,7 @@ class MessagePhases {
   }
 
   void done(int r, int32_t step) {
-    engine().steps().finish(r, step, engine().now(),
-                            [&](int32_t next) { ready_or_later(r, next); });
+    steps().finish(r, step, now(), [&](int32_t next) { ready_or_later(r, next); });
   }
 
   // Starts what the message's phase and its two ends allow.
@@ -148,13 +202,13 @@ class MessagePhases {
     const CostMessage& p = engine().price(m);
     if (s.phase == Phase::waiting && s.send_ready && s.send_turn) {
       s.phase = Phase::head;
-      engine().steps().begin(ends.from, ends.send_step, engine().now());
+      steps().begin(ends.from, ends.send_step, now());
       queue({JobKind::head, ends.from, m, p.post + p.head * p.out.core, p.head * p.out.memory});
     } else if (s.phase == Phase::halted && s.receivable()) {
       start_body(m);
     } else if (s.phase == Phase::arrived && s.receivable()) {
       s.phase = Phase::tail;
-      engine().steps().begin(ends.to, ends.recv_step, engine().now());
+      steps().begin(ends.to, ends.recv_step, now());
       // In a body the receiver is one piece behind the sender.
       const double bytes = s.joint ? p.head : p.bytes;
       queue({JobKind::tail, ends.to, m, p.post + bytes * p.in.core, bytes * p.in.memory});
@@ -167,7 +221,7 @@ class MessagePhases {
     if (p.bytes == p.head || p.in_place) return sent(m);
     if (s.receivable()) return start_body(m);
     s.phase = p.bytes > p.eager ? Phase::halted : Phase::alone;
-    if (s.phase == Phase::alone) engine().start_flow(JobKind::alone, m, p.bytes - p.head, false);
+    if (s.phase == Phase::alone) machines().start_flow(JobKind::alone, m, p.bytes - p.head, false);
   }
 
   void start_body(int32_t m) {
@@ -175,15 +229,15 @@ class MessagePhases {
     const auto& ends = engine().ends(m);
     moving_[m].phase = Phase::body;
     moving_[m].joint = true;
-    engine().steps().begin(ends.to, ends.recv_step, engine().now());
-    engine().start_flow(JobKind::body, m, p.bytes - p.head, true);
+    steps().begin(ends.to, ends.recv_step, now());
+    machines().start_flow(JobKind::body, m, p.bytes - p.head, true);
   }
 
   // The sender's part is over.
   void sent(int32_t m) {
     const CostMessage& p = engine().price(m);
     moving_[m].phase = Phase::flying;
-    engine().at(engine().now() + p.latency, TimerKind::arrival, engine().ends(m).to, m);
+    at(now() + p.latency, TimerKind::arrival, engine().ends(m).to, m);
     if (!p.in_place) leave(m);
   }
 
@@ -210,14 +264,16 @@ class MessagePhases {
   void next_of(int r) {
     const std::optional<CostJob> job = threads_.next(r);
     if (!job) return;
-    if (job->kind == JobKind::local) engine().steps().begin(r, job->index, engine().now());
+    if (job->kind == JobKind::local) steps().begin(r, job->index, now());
     if (job->kind == JobKind::encoding)
-      engine().steps().begin(r, engine().ends(job->index).send_step, engine().now());
-    engine().start(*job);
+      steps().begin(r, engine().ends(job->index).send_step, now());
+    machines().start(*job);
   }
 
   CostThreads threads_;
   std::vector<Moving> moving_;  // by message
+  std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
+  uint64_t timers_set_ = 0;
 };
 
 }  // namespace ringwood

@@ -13,13 +13,6 @@ class TokenBuckets final {
   // `burst`: bytes of a full bucket; all are full at first.
   explicit TokenBuckets(double burst) : burst_(burst) {}
 
-  // A port's rate as the caller counts it, for the caller; 1 where none is set.
-  void set_rate(size_t port, double rate) {
-    if (port >= ports_.size()) ports_.resize(port + 1);
-    ports_[port].rate = rate;
-  }
-  double rate(size_t port) const { return port < ports_.size() ? ports_[port].rate : 1; }
-
   // No operation of many alike is faster, whatever a bucket had at first: it is filled again.
   double busiest() const { return busiest_; }
 
@@ -39,7 +32,6 @@ class TokenBuckets final {
 
  private:
   struct Port {
-    double rate = 1;
     double full = 0;  // when its bucket is full again
     double busy = 0;  // seconds for all bytes at its rate
   };

@@ -1,20 +1,29 @@
-// The progress of all ranks through their steps in a simulation (events.h), and the times of the
-// steps of some of them. Not thread-safe.
+// The progress of each rank through its steps in a simulation (cost.h), with the times of the steps
+// of some of them. Not thread-safe.
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
-#include "tools/simulation/events.h"
+#include "collectives/schedule/graph.h"
+#include "collectives/tuner/cost/cost.h"
 
 namespace ringwood {
 
-class StepsProgress final {
+class StepProgress final {
  public:
-  // Both are memory of the caller.
-  StepsProgress(const Traffic& traffic, const EventsRequest& request);
+  // By rank what its steps wait for: memory of the caller.
+  explicit StepProgress(std::vector<const Graph*> graphs);
 
+  // To be called before the first step: the time line has the steps of these ranks, so many at
+  // most.
+  void trace(const std::vector<int>& ranks, size_t most_intervals);
+
+  int32_t steps(int rank) const {
+    return static_cast<int32_t>(first_[static_cast<size_t>(rank) + 1] - first_[rank]);
+  }
   // The step waits for no other step.
   bool free(int rank, int32_t step) const { return pending_[number(rank, step)] == 0; }
   // The first work is done for the step.
@@ -25,24 +34,22 @@ class StepsProgress final {
   template <class Ready>
   void finish(int rank, int32_t step, double now, const Ready& ready) {
     record(rank, step, now);
-    const Graph& graph = traffic_.shape(rank).graph;
+    const Graph& graph = *graphs_[rank];
     for (int32_t k = graph.offset[step]; k < graph.offset[step + 1]; ++k)
       if (--pending_[number(rank, graph.successor[k])] == 0) ready(graph.successor[k]);
   }
   // The rank is not finished before this time.
   void at_least(int rank, double now) {
-    outcome_.finish[rank] = std::max(outcome_.finish[rank], now);
+    result_.finish[rank] = std::max(result_.finish[rank], now);
   }
   // The part of all steps that is over.
   double done() const;
   // To be called when everything is over; no rank is finished before `agreed`. Throws
   // Error(invalid_argument) if some steps never began.
-  Outcome outcome(double agreed);
+  Prediction result(double agreed);
 
  private:
-  size_t number(int rank, int32_t step) const {
-    return traffic_.ranks[rank].first_item + static_cast<size_t>(step);
-  }
+  size_t number(int rank, int32_t step) const { return first_[rank] + static_cast<size_t>(step); }
   // Where the beginning of the step is kept; -1: it has not begun. Null: it is not traced.
   double* traced(int rank, int32_t step) {
     if (trace_.empty() || trace_[rank] < 0) return nullptr;
@@ -50,13 +57,14 @@ class StepsProgress final {
   }
   void record(int rank, int32_t step, double now);
 
-  const Traffic& traffic_;
-  const size_t most_intervals_;
-  std::vector<int32_t> pending_;  // by step, as Traffic::items
+  const std::vector<const Graph*> graphs_;
+  std::vector<size_t> first_;     // by rank, and one more: the number of its first step
+  std::vector<int32_t> pending_;  // by number
   std::vector<int64_t> trace_;    // by rank: its first step in began_; -1: it is not traced
   std::vector<double> began_;
+  size_t most_intervals_ = 0;
   size_t over_ = 0;
-  Outcome outcome_;
+  Prediction result_;
 };
 
 }  // namespace ringwood
