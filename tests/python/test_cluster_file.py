@@ -102,8 +102,11 @@ def test_what_is_typed_wins(cluster):
     )
     small = report("simulate", "--cluster", str(each), "--scale", "8..16")
     assert [(one["ranks"], one["hosts"]) for one in small] == [(8, 4), (16, 8)]
-    done = run("simulate", *CALL, *PLACE, "--cluster", str(cluster), "--scale", "8..16")
-    assert done.returncode == 2 and "cluster.txt:6: with --scale say ranks-per-host" in done.stderr
+    each.write_text("hosts = 8,8,4\n")
+    for file, line in ((cluster, "cluster.txt:6"), (each, "each.txt:1")):
+        done = run("simulate", *CALL, *PLACE, "--cluster", str(file), "--scale", "8..16")
+        assert done.returncode == 2
+        assert f"{line}: with --scale say ranks-per-host" in done.stderr
 
 
 @pytest.mark.parametrize(

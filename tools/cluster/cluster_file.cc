@@ -9,6 +9,7 @@
 
 #include "tools/command/numbers.h"
 #include "tools/command/text_files.h"
+#include "tools/shape.h"
 #include "tools/simulation/faults.h"
 #include "transports/base/error.h"
 
@@ -116,6 +117,8 @@ bool is_typed(CLI::App& command, const std::string& name) {
   return option && option->count() > 0;
 }
 
+bool lists_hosts(const std::string& hosts) { return Shape{hosts, 0, 0}.lists_hosts(); }
+
 // What was typed in place of a line of the file, whatever the line says.
 std::vector<std::string> replaced(CLI::App& command) {
   std::vector<std::string> names;
@@ -128,8 +131,7 @@ std::vector<std::string> replaced(CLI::App& command) {
   add("oversubscription", {"uplinks"});
   add("scale", {"hosts", "ranks"});
   const CLI::Option* hosts = command.get_option_no_throw("--hosts");
-  if (hosts && hosts->count() > 0 &&
-      hosts->as<std::string>().find_first_of("x,*") != std::string::npos)
+  if (hosts && hosts->count() > 0 && lists_hosts(hosts->as<std::string>()))
     names.insert(names.end(), {"ranks", "ranks-per-host"});
   return names;
 }
@@ -176,8 +178,7 @@ ClusterFile use_cluster(const std::string& file, CLI::App& command) {
       continue;
     }
     check(file, *key, line);
-    if (is_typed(command, "scale") && line.key == "hosts" &&
-        line.value.find('x') != line.value.npos)
+    if (is_typed(command, "scale") && line.key == "hosts" && lists_hosts(line.value))
       refuse_line(file, line, "with --scale say ranks-per-host, as it says how many hosts");
     if (std::ranges::count(typed, line.key) > 0) continue;
     if (CLI::Option* option = command.get_option_no_throw("--" + line.key))

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "tools/cluster/expected_cluster.h"
 #include "tools/command/help.h"
 #include "tools/command/progress_line.h"
 #include "tools/command/text_files.h"
@@ -32,7 +33,7 @@ struct RawArguments {
   Examination what;
   LaunchOptions launch;
   std::vector<std::string> from;
-  std::string snapshot, against, json, html, explain, require;
+  std::string snapshot, against, json, html, explain, require, cluster;
   std::string ssh, hostfile, ssh_command = "ssh", ringwood_path;
   Snapshots earlier;  // of `against`
   double timeout_s = 60;
@@ -161,6 +162,7 @@ int run(RawArguments typed) {
   check(typed);
   if (!typed.against.empty()) typed.earlier = read_snapshots("--against", {typed.against});
   typed.what.wishes.require_verbs = typed.require == "verbs";
+  if (!typed.cluster.empty()) typed.what.wishes.cluster = read_expected_cluster(typed.cluster);
   typed.launch.init_timeout =
       std::chrono::milliseconds(static_cast<int64_t>(typed.timeout_s * 1000));
   if (typed.relay) end_with_caller();
@@ -207,6 +209,8 @@ void add_options(CLI::App& command, RawArguments& typed) {
   command.add_flag("--anonymous", typed.anonymous,
                    "without names and addresses of hosts, in all that is written");
   add("--require", typed.require, "verbs", "that no RDMA port can be used is an error");
+  add("--cluster", typed.cluster, "FILE",
+      "hosts, rails, nic and rdma that are to be there, as explain and simulate take them");
   add("--ignore", typed.what.ignored, "RULE,...", "leave these rules away")->delimiter(',');
   add("--json", typed.json, "[FILE]", "findings, to FILE or standard output")->expected(0, 1);
   add("--html", typed.html, "FILE", "a page, for a browser");

@@ -100,6 +100,7 @@ def test_every_rule_has_a_case_and_a_row_in_the_readme():
             "probe-unreachable",
             "probe-over-tcp",
             "hosts-unreachable",
+            "cluster-file",
         ),
     }
     cases = {*RULES_OF_A_TREE, *RULES_OF_A_SNAPSHOT, *RULES_OF_COUNTERS, *RULES_OF_HOSTS}
@@ -108,6 +109,40 @@ def test_every_rule_has_a_case_and_a_row_in_the_readme():
     for rule in ids:
         told = run("doctor", "--explain", rule)
         assert told.returncode == 0 and told.stdout.startswith(f"{rule} ("), told.stderr
+
+
+@pytest.mark.parametrize(
+    "lines, evidence",
+    [
+        ("hosts = 16x8\nrails = 2\nrdma = true\nnic = 50G\nleaf = 4\npost = 2e-7\n", None),
+        ("rails = 8", "2 active RDMA ports, and rails = 8 in the file"),
+        ("nic = 400G", "400 Gbit/s in 2 ports, and nic = 3200 Gbit/s in the file"),
+    ],
+)
+def test_a_host_is_held_against_the_cluster_file(lines, evidence, tmp_path):
+    file = tmp_path / "cluster.txt"
+    file.write_text(lines)
+    found = doctor("--root", healthy(tmp_path).root, "--cluster", file)
+    assert found.ids == ({"cluster-file"} if evidence else set()), found.text
+    assert evidence is None or evidence in found.text
+
+
+def test_what_the_cluster_file_says_is_missed_where_there_is_no_rdma(tmp_path):
+    tree = healthy(tmp_path)
+    one = snapshot(tree)
+    other = tmp_path / "other.json"
+    other.write_text(one.read_text().replace("host1", "host2"))
+    file = tmp_path / "cluster.txt"
+    file.write_text("hosts = 3\nrdma = true\n")
+    found = doctor("--from", one, other, "--cluster", file)
+    assert "2 hosts were looked at, and the file has 3" in found.text
+    for rail in (0, 1):
+        change(other, ["ports", rail, "state"], "DOWN")
+    found = doctor("--from", other, "--cluster", file)
+    assert "the file says rdma = true, and no RDMA port can be used" in found.text
+    file.write_text("rails = many\n")
+    refused = run("doctor", "--from", str(one), "--cluster", str(file))
+    assert refused.returncode != 0 and "cluster.txt:1" in refused.stderr
 
 
 # What a rule needs, taken away, is listed with that rule.

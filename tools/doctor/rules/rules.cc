@@ -107,7 +107,7 @@ const std::vector<Rule>& rules() {
     for (const auto& part :
          {rdma_rules(), gid_rules(), process_rules(), machine_rules(), environment_rules(),
           network_rules(), pci_rules(), gpu_rules(), flow_rules(), counter_rules(), host_rules(),
-          host_rail_rules(), probe_rules()})
+          host_rail_rules(), cluster_rules(), probe_rules()})
       all.insert(all.end(), part.begin(), part.end());
     return all;
   }();

@@ -30,8 +30,16 @@ struct Finding {
 
 using Snapshots = std::vector<Snapshot>;
 
+// Of --cluster. 0, false: it does not say.
+struct ExpectedCluster {
+  int hosts = 0, rails = 0;
+  double nic = 0;  // bytes/s of all ports of a host
+  bool rdma = false;
+};
+
 struct Wishes {
   bool require_verbs = false;
+  ExpectedCluster cluster;
 };
 
 struct Rule;
@@ -86,6 +94,7 @@ std::span<const Rule> counter_rules();
 std::span<const Rule> network_rules();
 std::span<const Rule> host_rules();       // comparisons
 std::span<const Rule> host_rail_rules();  // comparisons of rails
+std::span<const Rule> cluster_rules();
 std::span<const Rule> probe_rules();      // findings come from probe.h
 
 std::vector<std::string> rules_of_probe();  // ids of those that need packets
