@@ -37,16 +37,42 @@ def test_the_table_says_what_is_estimated_and_how_to_simulate_it():
 
 
 def test_all_simulates_every_message_and_finds_the_same():
-    """Rings of 1,024 ranks have more messages than are simulated at once."""
-    call = ["all_reduce", "64M", *MIDDLE]
+    """Rings of 512 ranks have more messages than are simulated at once."""
+    call = ["all_reduce", "64M", "--hosts", "64", "--ranks-per-host", "8"]
+    call += ["--parameters", "default"]
     quick, whole = by_name(simulated(*call)), by_name(simulated(*call, "--all"))
     assert quick.keys() == whole.keys()
     assert any(row["one_host_for_all"] for row in quick.values())
-    rings = [name for name in whole if whole[name]["messages"] > 2e6]
     for name, row in whole.items():
-        assert row["one_host_for_all"] == (name in rings) and not row["estimated"]
+        assert not row["one_host_for_all"] and not row["estimated"]
         if not quick[name]["estimated"]:
             assert quick[name]["time_us"] == pytest.approx(row["time_us"], rel=0.05)
+
+
+def test_faults_of_a_large_group_are_extended_from_smaller_ones():
+    """A ring is as long on each way: the slow host delays each of its steps."""
+    for shape, smaller in ((["--hosts", "2048"], [8, 16, 32]), (["--hosts", "64"], [])):
+        place = [*shape, "--ranks-per-host", "8", "--parameters", "default", "-a", "ring"]
+        report = simulated("all_reduce", "1G", *place, "--slow", "host5=0.5")
+        (row,) = report["rows"]
+        assert row["extended_from_hosts"] == smaller and not row["one_host_for_all"]
+        assert row["time_us_with_faults"] / row["time_us"] == pytest.approx(2, rel=0.02)
+        assert report["details"]["busiest_links"][0]["link"].startswith("host5/rail0")
+    done = run("simulate", "all_reduce", "1G", *LARGE, "-a", "ring", "--late", "rank77=5ms")
+    assert "ring (of 8, 16, 32 hosts): extended from smaller groups" in done.stdout
+    refused = run(
+        "simulate",
+        "all_reduce",
+        "1G",
+        *LARGE,
+        "-a",
+        "ring",
+        "--late",
+        "rank77=5ms",
+        "--trace",
+        "/dev/null",
+    )
+    assert refused.returncode != 0 and "take fewer hosts" in refused.stderr
 
 
 def test_a_named_row_and_faults_are_simulated_message_by_message():
