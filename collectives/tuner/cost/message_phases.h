@@ -1,5 +1,5 @@
-// A simulation: what happens to a message, from the steps that send and receive it to the threads and
-// machines that move it, and when. That of the cost model (cost.cc) and that of large groups
+// A simulation: what happens to a message, from the steps that send and receive it to the threads
+// and machines that move it, and when. That of the cost model (cost.cc) and that of large groups
 // (tools/simulation/events.cc) are this one; they differ in how they keep messages and in what
 // network they have.
 //

@@ -95,7 +95,7 @@ std::span<const Rule> network_rules();
 std::span<const Rule> host_rules();       // comparisons
 std::span<const Rule> host_rail_rules();  // comparisons of rails
 std::span<const Rule> cluster_rules();
-std::span<const Rule> probe_rules();      // findings come from probe.h
+std::span<const Rule> probe_rules();  // findings come from probe.h
 
 std::vector<std::string> rules_of_probe();  // ids of those that need packets
 
