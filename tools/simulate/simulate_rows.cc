@@ -67,7 +67,7 @@ class Simulated {
   // To bind them takes minutes, also where messages of many blocks are few.
   bool many_steps() const {
     constexpr double kManySteps = 1e7;
-    return static_cast<double>(build(0).steps.size()) * group_->n > kManySteps;
+    return steps() > kManySteps;
   }
 
   bool has_empty_chunks() const { return ringwood::has_empty_chunks(row_, *group_); }
@@ -80,8 +80,11 @@ class Simulated {
     return simulate_one_host(row_, group_);
   }
 
-  // False where no smaller groups resemble this one. `messages`: the work that this is.
+  // False where no smaller groups resemble this one: not those in which other chunks are empty,
+  // where the whole can be simulated. `messages`: the work that this is.
   bool extend(double messages) {
+    constexpr double kBoundInAMinute = 1e8;
+    if (has_empty_chunks() && steps() < kBoundInAMinute) return false;
     extension_ = Extension::of(row_, group_, options_.shape, with_slow_hosts(options_.faults), {});
     if (!extension_) return false;
     work_.begin(messages);
@@ -132,6 +135,8 @@ class Simulated {
     faults.ports.insert(faults.ports.end(), slow_hosts_.begin(), slow_hosts_.end());
     return faults;
   }
+  // Of all ranks, about.
+  double steps() const { return static_cast<double>(build(0).steps.size()) * group_->n; }
   Schedule build(int rank) const { return build_row(row_, *group_, row_.root, rank); }
   Extension::Progress in_smaller_groups(const std::string& what) const {
     return [this, what](int hosts, double part) {
