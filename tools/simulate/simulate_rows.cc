@@ -172,10 +172,16 @@ class Simulated {
 // same, as the choice predicts it; by those of smaller groups; or as the choice predicts it.
 enum class Way : uint8_t { whole, one_host_or_predicted, extended, predicted };
 
+// The choice's model has a host's rails in one where messages are striped, also for small ones,
+// which are not cut.
+bool one_port(const NetworkShape& shape) {
+  return shape.rails == 1 || shape.use == RailUse::by_rank;
+}
+
 // Whether all hosts are alike, and nothing but their ports limits the network.
 bool only_ports(const SimulateOptions& o) {
   return !o.faults.any() && o.machine.net.exceptions.empty() && o.shape.leaf == 0 &&
-         o.shape.pair <= 0;
+         o.shape.pair <= 0 && one_port(o.shape);
 }
 
 // Whether nothing is simulated that the choice's model does not know, and a table is wanted that is
@@ -184,7 +190,7 @@ bool choice_knows(const SimulateOptions& o) {
   const NetworkShape& shape = o.shape;
   const bool table = o.algorithm.empty() || o.algorithm == "all";
   return table && !o.every_message && !o.faults.any() && o.seeds == 1 && o.trace.empty() &&
-         shape.leaf == 0 && shape.pair <= 0;
+         shape.leaf == 0 && shape.pair <= 0 && one_port(shape);
 }
 
 // The work of simulating smaller groups once, about, in messages.

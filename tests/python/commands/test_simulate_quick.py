@@ -85,12 +85,23 @@ def test_a_named_row_and_faults_are_simulated_message_by_message():
 
 @pytest.mark.parametrize(
     "network",
-    [["--leaf", "8"], ["--seeds", "2"], ["--late", "rank3=5ms"]],
+    [["--leaf", "8"], ["--seeds", "2"], ["--late", "rank3=5ms"], ["--rails", "2"]],
 )
 def test_what_the_choice_does_not_know_is_simulated(network):
     place = ["all_reduce", "1K", "--hosts", "256", "--ranks-per-host", "4"]
     rows = simulated(*place, "--parameters", "default", *network)["rows"]
     assert not any(row["estimated"] for row in rows)
+
+
+def test_small_messages_take_one_of_two_striped_rails():
+    """Also where smaller groups, or one host, would stand for all."""
+    for hosts in ("16", "512"):
+        place = ["--hosts", hosts, "--ranks-per-host", "8", "--parameters", "default"]
+        size = str(4096 * 8 * int(hosts))
+        (one,) = simulated("all_gather", size, *place, "-a", "ring")["rows"]
+        (two,) = simulated("all_gather", size, *place, "-a", "ring", "--rails", "2")["rows"]
+        assert bool(two["extended_from_hosts"]) == (hosts == "512")
+        assert 1.5 < two["time_us"] / one["time_us"] < 2
 
 
 def parameters(tmp_path, **changes: float) -> list[str]:
