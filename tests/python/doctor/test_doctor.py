@@ -125,6 +125,9 @@ def test_a_host_is_held_against_the_cluster_file(lines, evidence, tmp_path):
     found = doctor("--root", healthy(tmp_path).root, "--cluster", file)
     assert found.ids == ({"cluster-file"} if evidence else set()), found.text
     assert evidence is None or evidence in found.text
+    shown = "leaf, post of --cluster" in found.text
+    assert shown == ("leaf" in lines), found.text
+    assert ("hosts of --cluster" in found.text) == ("hosts" in lines), found.text
 
 
 def test_what_the_cluster_file_says_is_missed_where_there_is_no_rdma(tmp_path):
@@ -140,6 +143,10 @@ def test_what_the_cluster_file_says_is_missed_where_there_is_no_rdma(tmp_path):
         change(other, ["ports", rail, "state"], "DOWN")
     found = doctor("--from", other, "--cluster", file)
     assert "the file says rdma = true, and no RDMA port can be used" in found.text
+    assert "one host was looked at" in found.text and "rails of --cluster" not in found.text
+    file.write_text("rails = 2\nnic = 50G\n")
+    found = doctor("--from", other, "--cluster", file)
+    assert "rails of --cluster" in found.text and "nic of --cluster" in found.text
     file.write_text("rails = many\n")
     refused = run("doctor", "--from", str(one), "--cluster", str(file))
     assert refused.returncode != 0 and "cluster.txt:1" in refused.stderr

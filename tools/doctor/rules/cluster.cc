@@ -1,5 +1,6 @@
 // What --cluster says of the hosts, beside what is there.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -16,6 +17,11 @@ bool has_rdma(const Snapshot& snapshot) {
   return has_verbs(snapshot) && verbs_off(snapshot).empty();
 }
 
+bool tells_rates(const std::vector<const RdmaPort*>& ports) {
+  return std::ranges::none_of(
+      ports, [](const RdmaPort* port) { return is_software(*port) || !port->rate_gbits; });
+}
+
 void look_cluster(const Snapshot& snapshot, Sink& sink) {
   const ExpectedCluster& wanted = sink.wishes().cluster;
   const auto found = rails(snapshot);
@@ -26,10 +32,7 @@ void look_cluster(const Snapshot& snapshot, Sink& sink) {
   if (wanted.rails > 0 && wanted.rails != std::ssize(found))
     sink.add(snapshot.host, fmt::format("{} active RDMA ports, and rails = {} in the file",
                                         found.size(), wanted.rails));
-  if (wanted.nic <= 0 || std::ranges::any_of(found, [](const RdmaPort* port) {
-        return is_software(*port) || !port->rate_gbits;
-      }))
-    return;
+  if (wanted.nic <= 0 || !tells_rates(found)) return;
   double gigabits = 0;
   for (const RdmaPort* port : found) gigabits += *port->rate_gbits;
   if (const double planned = wanted.nic * kBitsOfAByte / 1e9; gigabits < kAsFast * planned)
@@ -61,5 +64,25 @@ constexpr Rule kRules[] = {
 }  // namespace
 
 std::span<const Rule> cluster_rules() { return kRules; }
+
+std::vector<NotChecked> not_checked_of_cluster(const Snapshots& all,
+                                               const ExpectedCluster& wanted) {
+  std::vector<NotChecked> missed;
+  const auto add = [&](const std::string& what, const char* reason, const std::string& host) {
+    missed.push_back({what + " of --cluster", reason, host, {kRules[0].id}});
+  };
+  for (const Snapshot& one : all) {
+    const bool rdma = has_rdma(one);
+    if (!rdma && wanted.rails > 0) add("rails", "no RDMA port of this host can be used", one.host);
+    if (!rdma && wanted.nic > 0) add("nic", "no RDMA port of this host can be used", one.host);
+    if (rdma && wanted.nic > 0 && !tells_rates(rails(one)))
+      add("nic", "a port of this host does not tell its rate", one.host);
+  }
+  if (wanted.hosts > 1 && all.size() == 1)
+    add("hosts", "one host was looked at; --all-hosts looks at all", all[0].host);
+  if (!wanted.others.empty())
+    add(fmt::format("{}", fmt::join(wanted.others, ", ")), "no host shows it", "");
+  return missed;
+}
 
 }  // namespace ringwood::tools::doctor

@@ -144,6 +144,8 @@ Diagnosis diagnose(const Snapshots& snapshots, const Wishes& wishes) {
     list_gaps(one, result.not_checked);
     result.blind = result.blind || is_blind(one);
   }
+  for (NotChecked& one : not_checked_of_cluster(snapshots, wishes.cluster))
+    result.not_checked.push_back(std::move(one));
   arrange(result.findings);
   return result;
 }

@@ -35,6 +35,7 @@ struct ExpectedCluster {
   int hosts = 0, rails = 0;
   double nic = 0;  // bytes/s of all ports of a host
   bool rdma = false;
+  std::vector<std::string> others;  // its keys that no host shows
 };
 
 struct Wishes {
@@ -110,6 +111,8 @@ struct Diagnosis {
   std::vector<NotChecked> not_checked;
   bool blind = false;  // of some host nothing could be read
 };
+// What --cluster says and these snapshots do not show.
+std::vector<NotChecked> not_checked_of_cluster(const Snapshots& all, const ExpectedCluster& wanted);
 Diagnosis diagnose(const Snapshots& snapshots, const Wishes& wishes);
 // Puts errors first, and takes away what other findings cover.
 void arrange(std::vector<Finding>& findings);
