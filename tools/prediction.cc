@@ -159,31 +159,68 @@ void add_network(CLI::App& command, NetworkWords& words) {
       ->check(whole(1, 1024));
   add("--oversubscription", words.oversubscription, "X", "hosts of a leaf / its uplinks")
       ->check(decimal(0.01, 1024.0));
+  add("--pod", words.pod, "N", "leaves of a pod, below a core (all have the same spines)")
+      ->check(whole(1, kMaxRanks));
+  add("--pod-uplinks", words.pod_uplinks, "N", "of a pod, for each rail (as its leaves have)")
+      ->check(whole(1, 65'536));
+  add("--pod-oversubscription", words.pod_oversubscription, "X", "uplinks of its leaves / its own")
+      ->check(decimal(0.01, 1024.0));
+  add("--queue-pairs", words.queue_pairs, "N",
+      "of two ranks on each rail: switches treat them apart (RINGWOOD_VERBS_QPS)")
+      ->check(whole(1, 128));
   add("--routing", words.routing, "hashed|adaptive",
       "a flow takes one uplink, or all of them (hashed)")
       ->check(CLI::IsMember({"hashed", "adaptive"}).description(""));
   add("--slow", words.slow, "host7/rail1=0.5", "a port, or a host's ports, with that rate");
 }
 
-NetworkShape leaves_of(const NetworkWords& words) {
+namespace {
+
+// Uplinks of a leaf or a pod, of which `below` would be as many as there are links below it.
+int uplinks_of(const char* name, const char* part, int typed, double oversubscription, int below) {
+  if (oversubscription <= 0) return typed > 0 ? typed : below;
+  if (typed > 0)
+    refuse(fmt::format("--{0}uplinks and --{0}oversubscription say the same: take one", name));
+  const double uplinks = below / oversubscription;
+  const auto rounded = static_cast<int>(std::lround(uplinks));
+  constexpr double kRounding = 1e-6;  // of 1.6 as a binary number, say
+  if (rounded < 1 || std::abs(uplinks - rounded) > kRounding * uplinks)
+    refuse(
+        fmt::format("--{0}oversubscription {1:g} of {2} would need {3:g} uplinks: say --{0}uplinks",
+                    name, oversubscription, part, uplinks));
+  return rounded;
+}
+
+}  // namespace
+
+NetworkShape switches_of(const NetworkWords& words) {
   NetworkShape shape;
   shape.leaf = words.leaf;
-  shape.uplinks = words.uplinks;
+  shape.pod = words.pod;
   shape.adaptive = words.routing == "adaptive";
-  if (words.oversubscription > 0) {
-    if (shape.uplinks > 0) refuse("--uplinks and --oversubscription say the same: take one");
-    if (shape.leaf == 0) refuse("--oversubscription needs --leaf, the hosts of a leaf switch");
-    const double uplinks = shape.leaf / words.oversubscription;
-    shape.uplinks = static_cast<int>(std::lround(uplinks));
-    constexpr double kRounding = 1e-6;  // of 1.6 as a binary number, say
-    if (shape.uplinks < 1 || std::abs(uplinks - shape.uplinks) > kRounding * uplinks)
-      refuse(fmt::format(
-          "--oversubscription {:g} of leaves of {} hosts would need {:g} uplinks: say --uplinks",
-          words.oversubscription, shape.leaf, uplinks));
+  if (words.queue_pairs > 0) shape.queue_pairs = words.queue_pairs;
+  const auto needs = [](bool given, const char* option, const char* what) {
+    if (given) refuse(fmt::format("--{} needs {}", option, what));
+  };
+  if (shape.leaf == 0) {
+    constexpr const char* kLeaf = "--leaf, the hosts of a leaf switch";
+    needs(words.uplinks > 0, "uplinks", kLeaf);
+    needs(words.oversubscription > 0, "oversubscription", kLeaf);
+    needs(shape.adaptive, "routing", kLeaf);
+    needs(shape.pod > 0, "pod", kLeaf);
   }
-  if (shape.leaf > 0 && shape.uplinks == 0) shape.uplinks = shape.leaf;
-  if (shape.uplinks > 0 && shape.leaf == 0) refuse("--uplinks needs --leaf, the hosts of a leaf");
-  if (shape.adaptive && shape.leaf == 0) refuse("--routing needs --leaf, the hosts of a leaf");
+  if (shape.pod == 0) {
+    constexpr const char* kPod = "--pod, the leaves of a pod";
+    needs(words.pod_uplinks > 0, "pod-uplinks", kPod);
+    needs(words.pod_oversubscription > 0, "pod-oversubscription", kPod);
+  }
+  if (shape.leaf > 0)
+    shape.uplinks = uplinks_of("", fmt::format("leaves of {} hosts", shape.leaf).c_str(),
+                               words.uplinks, words.oversubscription, shape.leaf);
+  if (shape.pod > 0)
+    shape.pod_uplinks =
+        uplinks_of("pod-", fmt::format("pods of {} leaves", shape.pod).c_str(), words.pod_uplinks,
+                   words.pod_oversubscription, shape.pod * shape.uplinks);
   return shape;
 }
 
@@ -200,9 +237,11 @@ void use_rails(const NetworkWords& words, Parameters& parameters) {
 
 void use_network(const NetworkWords& words, Parameters& parameters) {
   NetworkParameters& net = parameters.machine.net;
-  const NetworkShape shape = leaves_of(words);
+  const NetworkShape shape = switches_of(words);
   const int hosts = host_count(parameters.machine);
   if (shape.adaptive) parameters.unknown.emplace_back("routing");
+  if (shape.pod > 0) parameters.unknown.emplace_back("pod");
+  if (words.queue_pairs > 0) parameters.unknown.emplace_back("queue-pairs");
   if (shape.leaf > 0) {
     const double rate = net.nic * std::min(1.0, static_cast<double>(shape.uplinks) / shape.leaf);
     net.far = {net.far ? net.far->latency : net.latency, rate, net.both_ways};

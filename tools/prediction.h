@@ -57,17 +57,21 @@ void use_links(const LinkWords& words, Parameters& parameters);
 
 // The switches between hosts, and their ports, as they are typed.
 struct NetworkWords {
-  int rails = 0;                   // ports of each host; 0: as the parameters have it
-  std::string rail_use;            // "striped", "rank"; "": as the parameters have it
-  int leaf = 0;                    // hosts of a leaf switch; 0: a core without limits
-  int uplinks = 0;                 // of a leaf for each rail; 0: as many as hosts
-  double oversubscription = 0;     // in place of uplinks
-  std::string routing = "hashed";  // or "adaptive"
-  std::vector<std::string> slow;   // ports, as add_slow_port() reads them
+  int rails = 0;                    // ports of each host; 0: as the parameters have it
+  std::string rail_use;             // "striped", "rank"; "": as the parameters have it
+  int leaf = 0;                     // hosts of a leaf switch; 0: a core without limits
+  int uplinks = 0;                  // of a leaf for each rail; 0: as many as hosts
+  double oversubscription = 0;      // in place of uplinks
+  int pod = 0;                      // leaves of a pod; 0: all have the same spines
+  int pod_uplinks = 0;              // of a pod for each rail; 0: as many as its leaves have
+  double pod_oversubscription = 0;  // in place of pod_uplinks
+  int queue_pairs = 0;              // of two ranks on each rail; 0: as the knob says, or 1
+  std::string routing = "hashed";   // or "adaptive"
+  std::vector<std::string> slow;    // ports, as add_slow_port() reads them
 };
 void add_network(CLI::App& command, NetworkWords& words);
-// Of the leaves: the rest of a shape is in the parameters.
-NetworkShape leaves_of(const NetworkWords& words);
+// Of the switches: the rest of a shape is in the parameters.
+NetworkShape switches_of(const NetworkWords& words);
 // Rails and their use.
 void use_rails(const NetworkWords& words, Parameters& parameters);
 // What the choice knows of leaves and slow ports: that far hosts are limited by uplinks, and hosts

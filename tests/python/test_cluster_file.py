@@ -87,6 +87,17 @@ def test_what_another_command_takes_is_told(cluster):
     ]
 
 
+def test_pods_and_queue_pairs_are_for_simulations(tmp_path):
+    file = tmp_path / "cluster.txt"
+    file.write_text("hosts = 16x1\nleaf = 2\npod = 4\npod-oversubscription = 2\nqueue-pairs = 4\n")
+    told = run("simulate", *CALL, *PLACE, "--cluster", str(file)).stdout
+    assert "pods of 4 leaves with 4 uplinks for each rail, 4 queue pairs" in told
+    typed = run("simulate", *CALL, *PLACE, "--cluster", str(file), "--pod-uplinks", "2").stdout
+    assert "pods of 4 leaves with 2 uplinks" in typed
+    found = report("explain", "--cluster", str(file))
+    assert found["not_predicted"] == ["pod", "queue-pairs"]
+
+
 def test_what_is_typed_wins(cluster):
     found = report("simulate", "--cluster", str(cluster), "--hosts", "6", "--nic", "50G")
     assert (found["hosts"], found["ranks"]) == (6, 6)

@@ -33,6 +33,29 @@ from test_simulate import LEAVES, SMALL
             ["all_reduce", "1M", *SMALL, "--leaf", "4", "--oversubscription", "3"],
             "--oversubscription 3 of leaves of 4 hosts would need 1.33333 uplinks: say --uplinks",
         ),
+        (["all_reduce", "1M", *SMALL, "--pod", "2"], "--pod needs --leaf"),
+        (
+            ["all_reduce", "1M", *SMALL, "--leaf", "2", "--pod-uplinks", "2"],
+            "--pod-uplinks needs --pod",
+        ),
+        (
+            [
+                "all_reduce",
+                "1M",
+                *SMALL,
+                "--leaf",
+                "2",
+                "--pod",
+                "2",
+                "--pod-oversubscription",
+                "3",
+            ],
+            "--pod-oversubscription 3 of pods of 2 leaves would need 1.33333 uplinks: say --pod-up",
+        ),
+        (
+            ["all_reduce", "1M", *SMALL, "--leaf", "2", "--pod", "2", "--dead-uplink", "pod0/4"],
+            "there are 2 pods, 1 rails, and 4 uplinks of a pod on each",
+        ),
         (
             ["all_reduce", "1M", *SMALL, "--leaf", "4", "--oversubscription", "8"],
             "would need 0.5 uplinks",

@@ -173,32 +173,6 @@ TEST(Events, WhatComesEarlyDelaysWhatIsWaitedFor) {
   EXPECT_NEAR(events_of(row, load, machine, rails, slow).seconds / whole, 7.0 / 3, 0.01);
 }
 
-// 16 blocks leave each leaf over two uplinks, and a port has 7. A hash is never better, and with
-// one of the two dead it is twice as much.
-TEST(Events, AdaptiveRoutesUseAllUplinks) {
-  constexpr int kHosts = 8;
-  constexpr size_t kBlock = 4 << 20;
-  constexpr double kBeta = 1 / 12.5e9;
-  const MachineModel machine = network_only(kHosts, 0, kBeta);
-  const AlgorithmRow& row = *find_algorithm(Collective::all_gather, "direct");
-  const Load load = load_of(Collective::all_gather, kHosts * kBlock, kHosts);
-  NetworkShape shape;
-  shape.leaf = 4;
-  shape.uplinks = 2;
-  const double hashed = events_of(row, load, machine, shape).seconds;
-  shape.adaptive = true;
-  const double across = 16 * kBlock * kBeta / 2;
-  EXPECT_NEAR(events_of(row, load, machine, shape).seconds / across, 1, 0.01);
-  EXPECT_GE(hashed, across * 0.99);
-  shape.seed = 2;
-  EXPECT_NEAR(events_of(row, load, machine, shape).seconds / across, 1, 0.01);
-  Faults dead;
-  add_dead_uplink(dead, "leaf1/0");
-  const Network network(machine, kHosts, shape, dead);
-  EXPECT_NEAR(events_of(row, load, machine, shape, dead).seconds / across, 2, 0.02);
-  EXPECT_EQ(network.name(network.uplink(1, 0, 0, false)), "leaf1/rail0 up");
-}
-
 TEST(Events, SeedsDecideAndNothingElse) {
   NetworkShape shape;
   shape.leaf = 4;

@@ -22,13 +22,6 @@ constexpr bool kSlow = true;
 #else
 constexpr bool kSlow = false;
 #endif
-constexpr int kRanksOfAHost = 8;
-
-MachineModel hosts_of_eight(int hosts) {
-  MachineModel base;
-  base.cores = kRanksOfAHost;
-  return on_hosts(base, hosts, kRanksOfAHost);
-}
 
 RowRequest request_of(Collective collective, const char* row, const Load& load) {
   return {find_algorithm(collective, row), 0, 1, load};
@@ -204,40 +197,6 @@ TEST(Extension, NeedsHostsOfOneSizeAndRoomForWhatIsKept) {
   EXPECT_FALSE(extended(row, machine, 20'000, {}, many));
   machine.hosts.back() = 0;
   EXPECT_FALSE(extended(row, machine, 20'000));
-}
-
-// ---- smaller groups
-
-TEST(SmallerGroup, KeepsWhatIsNotLikeTheRest) {
-  const SharedPlacement whole = placement_of(hosts_of_eight(32), 256);
-  Faults faults;
-  add_slow_port(faults, "host9=0.5");
-  add_slow_port(faults, "host17=0.5");
-  add_late_rank(faults, "rank251=1s");
-  const auto small = SmallerGroup::of(*whole, 8, 0, faults, 16);
-  ASSERT_TRUE(small);
-  EXPECT_EQ(small->n(), 64);
-  const Faults here = small->faults(faults);
-  // Both would be host 1, and host 2 is the root's.
-  EXPECT_EQ(here.ports[0].host, 1);
-  EXPECT_EQ(here.ports[1].host, 3);
-  EXPECT_EQ(here.late[0].rank, 7 * 8 + 3);
-  EXPECT_EQ(small->rank(16), 16);
-  const Network group(whole->machine, 256, {}, faults), network(small->machine(), 64, {}, here);
-  const int32_t link = small->link_of_group(network, network.port(3, 0, true), group);
-  EXPECT_EQ(group.name(link), "host17/rail0 in");
-}
-
-TEST(SmallerGroup, HasWholeLeaves) {
-  const SharedPlacement whole = placement_of(hosts_of_eight(32), 256);
-  Faults faults;
-  add_dead_uplink(faults, "leaf6/1");
-  EXPECT_FALSE(SmallerGroup::of(*whole, 10, 4, faults, 0));
-  const auto small = SmallerGroup::of(*whole, 16, 4, faults, 0);
-  ASSERT_TRUE(small);
-  EXPECT_EQ(small->faults(faults).uplinks[0].leaf, 2);
-  EXPECT_EQ(small->machine().net.leaves,
-            (std::vector<int>{0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3}));
 }
 
 }  // namespace

@@ -19,6 +19,13 @@ inline MachineModel on_hosts(MachineModel machine, int hosts, int ranks_per_host
   return machine;
 }
 
+inline constexpr int kRanksOfAHost = 8;
+inline MachineModel hosts_of_eight(int hosts) {
+  MachineModel base;
+  base.cores = kRanksOfAHost;
+  return on_hosts(base, hosts, kRanksOfAHost);
+}
+
 // Only the network costs anything: alpha seconds for a message, beta for each byte.
 inline MachineModel network_only(int n, double alpha, double beta) {
   constexpr double kFree = 1e17;  // bytes/s

@@ -38,6 +38,10 @@ constexpr Key kKeys[] = {
     {"leaf"},
     {"uplinks"},
     {"oversubscription"},
+    {"pod"},
+    {"pod-uplinks"},
+    {"pod-oversubscription"},
+    {"queue-pairs"},
     {"routing"},
     {"seed", false,
      [](Faults&, std::string_view text) {
@@ -129,6 +133,8 @@ std::vector<std::string> replaced(CLI::App& command) {
   };
   add("uplinks", {"oversubscription"});
   add("oversubscription", {"uplinks"});
+  add("pod-uplinks", {"pod-oversubscription"});
+  add("pod-oversubscription", {"pod-uplinks"});
   add("scale", {"hosts", "ranks"});
   const CLI::Option* hosts = command.get_option_no_throw("--hosts");
   if (hosts && hosts->count() > 0 && lists_hosts(hosts->as<std::string>()))

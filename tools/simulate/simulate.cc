@@ -105,6 +105,8 @@ void set_machine(const RawArguments& typed, SimulateOptions& options) {
             typed.parameters == "host");
   use_rails(typed.network, parameters);
   options.shape.rails = machine.net.rails;
+  if (typed.network.queue_pairs == 0 && machine.net.carrier == PathClass::rdma)
+    options.shape.queue_pairs = options.knobs.verbs.queue_pairs;
   if (typed.cluster) options.shape.pair = typed.cluster->pair;
   if (machine.net.rail_of_rank) options.shape.use = RailUse::by_rank;
   options.machine = std::move(parameters.machine);
@@ -114,7 +116,7 @@ SimulateOptions parse(const RawArguments& typed) {
   SimulateOptions options = typed.options;
   options.knobs = Options::from_environment();
   set_query(typed, options);
-  options.shape = leaves_of(typed.network);
+  options.shape = switches_of(typed.network);
   options.shape.seed = typed.seed;
   set_faults(typed, options);
   if (!options.algorithm.empty() && options.algorithm != "all" &&
@@ -302,7 +304,8 @@ void add_fault_options(CLI::App& command, RawArguments& typed) {
   };
   add("--slow-link", typed.slow_links, "host2-host3=0.25", "from one host to the other one");
   add("--dead", typed.dead, "host3/rail0", "a port without a link");
-  add("--dead-uplink", typed.dead_uplinks, "leaf0/3", "uplinks without a link; leaf0/rail1/0-7");
+  add("--dead-uplink", typed.dead_uplinks, "leaf0/3",
+      "uplinks without a link; leaf0/rail1/0-7, pod0/3");
   add("--slow-rank", typed.slow_ranks, "rank5=0.1", "a rank with that part of a core");
   add("--late", typed.late, "rank3=5ms", "a rank that calls so late");
 }

@@ -182,9 +182,14 @@ std::string network_line(const SimulateOptions& options) {
                   options.machine.net.nic / shape.rails / 1e9,
                   shape.use == RailUse::striped ? "striped" : "one for each rank");
   if (shape.uplinks > 0)
-    line += fmt::format(", leaves of {} hosts with {} uplink{} for each rail, {}", shape.leaf,
-                        shape.uplinks, shape.uplinks == 1 ? "" : "s",
-                        shape.adaptive ? "routed adaptively" : fmt::format("seed {}", shape.seed));
+    line += fmt::format(", leaves of {} hosts with {} uplink{} for each rail", shape.leaf,
+                        shape.uplinks, shape.uplinks == 1 ? "" : "s");
+  if (shape.pod > 0)
+    line += fmt::format(", pods of {} leaves with {} uplink{} for each rail", shape.pod,
+                        shape.pod_uplinks, shape.pod_uplinks == 1 ? "" : "s");
+  if (shape.queue_pairs > 1) line += fmt::format(", {} queue pairs", shape.queue_pairs);
+  if (shape.uplinks > 0)
+    line += shape.adaptive ? ", routed adaptively" : fmt::format(", seed {}", shape.seed);
   else
     line += ", a core without limits";
   if (shape.pair > 0)

@@ -270,7 +270,10 @@ bool bind(const SimulateOptions& options, Simulated& simulated, SimulatedRow& ro
         "{:.0f} million messages are more than the {} million that are simulated where no "
         "smaller groups of {} resemble this one; the choice estimates {:.1f} us without faults",
         row.messages / 1e6, kMaxMessages / 1'000'000,
-        options.shape.leaf > 0 ? "whole leaves" : "equal hosts", row.estimate * 1e6);
+        options.shape.pod > 0    ? "whole pods"
+        : options.shape.leaf > 0 ? "whole leaves"
+                                 : "equal hosts",
+        row.estimate * 1e6);
     return false;
   }
   simulated.bind(row.messages);

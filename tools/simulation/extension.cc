@@ -18,7 +18,7 @@ constexpr uint64_t kNextDraw = 1'000'003;
 
 // Only ports are limited.
 NetworkShape clean(NetworkShape shape) {
-  shape.leaf = shape.uplinks = 0;
+  shape.leaf = shape.uplinks = shape.pod = shape.pod_uplinks = 0;
   shape.pair = 0;
   return shape;
 }
@@ -122,11 +122,11 @@ std::optional<Extension> Extension::of(const RowRequest& request, const SharedPl
                                        const NetworkShape& shape, const Faults& faults,
                                        const Limits& limits) {
   if (!group->regular()) return {};
-  const int leaf = std::max(1, shape.leaf), units = group->hosts.count() / leaf;
+  const int unit = hosts_of_unit(shape), units = group->hosts.count() / unit;
   Extension made(request, group);
   made.clean_shape_ = clean(shape);
   const auto found = [&](int most, double messages) {
-    const int longer = most * leaf;
+    const int longer = most * unit;
     for (const auto& hosts : {std::vector{longer / 4, longer / 2, longer}, {longer / 2, longer}})
       if (made.sample(hosts, shape, faults, messages)) return true;
     return false;
@@ -143,7 +143,7 @@ bool Extension::sample(const std::vector<int>& hosts, const NetworkShape& shape,
   samples_.clear();
   for (const int h : hosts) {
     std::optional<SmallerGroup> smaller =
-        SmallerGroup::of(*group_, h, shape.leaf, faults, request_.root);
+        SmallerGroup::of(*group_, h, shape, faults, request_.root);
     if (!smaller) return false;
     Where where = smaller->placement()->where(0);
     where.root = smaller->rank(request_.root);

@@ -155,12 +155,13 @@ void add_dead_port(Faults& faults, std::string_view text) {
 }
 
 void add_dead_uplink(Faults& faults, std::string_view text) {
-  constexpr const char* kForm = "leaf0/3, leaf0/rail1/3 or leaf0/0-7";
+  constexpr const char* kForm = "leaf0/3, leaf0/rail1/3, leaf0/0-7 or pod0/3";
   Reader reader(text);
   UplinkFault fault;
-  std::optional<int> leaf, rail = 0, first;
-  if (reader.skip("leaf")) leaf = reader.number();
-  if (!leaf || !reader.skip("/")) refuse("--dead-uplink", text, kForm);
+  std::optional<int> part, rail = 0, first;
+  if (reader.skip("pod")) fault.tier = UplinkTier::pod;
+  if (fault.tier == UplinkTier::pod || reader.skip("leaf")) part = reader.number();
+  if (!part || !reader.skip("/")) refuse("--dead-uplink", text, kForm);
   if (reader.skip("rail")) {
     rail = reader.number();
     if (!rail || !reader.skip("/")) refuse("--dead-uplink", text, kForm);
@@ -169,7 +170,7 @@ void add_dead_uplink(Faults& faults, std::string_view text) {
   std::optional<int> last = first;
   if (first && reader.skip("-")) last = reader.number();
   if (!first || !last || *last < *first || !reader.at_end()) refuse("--dead-uplink", text, kForm);
-  faults.uplinks.push_back({*leaf, *rail, *first, *last});
+  faults.uplinks.push_back({fault.tier, *part, *rail, *first, *last});
 }
 
 void add_slow_rank(Faults& faults, std::string_view text) {

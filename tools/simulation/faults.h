@@ -6,7 +6,8 @@
 //   slow link    host2-host3=0.25             from one host to the other one, on all rails, or
 //                host2-host3/rail1=0.25       on that one
 //   dead         host3/rail0                  the port
-//   dead uplink  leaf0/3, leaf0/rail1/0-7     uplinks of a leaf switch, in the plane of a rail (0)
+//   dead uplink  leaf0/3, leaf0/rail1/0-7     uplinks of a leaf switch, in the plane of a rail (0);
+//                pod0/3                       or of a pod of leaves
 //   slow rank    rank5=0.1                    its thread gets a tenth of its core
 //   late         rank3=5ms                    it calls that much later; s, ms, us, ns
 //
@@ -31,8 +32,11 @@ struct PairFault {
   int rail = -1;         // -1: all rails
   double rate = 1;       // fraction that remains
 };
+enum class UplinkTier : uint8_t { leaf, pod };
 struct UplinkFault {
-  int leaf = 0, rail = 0;
+  UplinkTier tier = UplinkTier::leaf;
+  int part = 0;  // the leaf, or pod
+  int rail = 0;
   int first = 0, last = 0;
 };
 struct RankFault {

@@ -1,5 +1,7 @@
 // The network of a simulation: which links a message between two hosts passes, and at what rates.
 //
+//                core 0       core 1     ...         above pods of leaves, where there are any
+//                  |            |                    `pod_uplinks` of each pod in a plane
 //              spine 0      spine 1      ...         a plane of spines for each rail
 //              |      \    /      |
 //            leaf 0    \  /     leaf 1               `uplinks` of each leaf in a plane, one to each
@@ -13,9 +15,8 @@
 //   a message takes that of the lower of its two ranks (machine_model.h).
 // - From one host to another one there may be less than their ports could take: of all pairs, as
 //   where one flow gets only its part of a port, or of one, whose link is slow.
-// - Between leaves the switches choose an uplink by a hash of the two ranks, the rail and a seed,
-//   among those that are alive at both leaves; or they route adaptively, packet by packet, and a
-//   leaf's uplinks of a plane are one link as fast as all that are alive.
+// - Between leaves, and pods, the switches choose uplinks by a hash, or route adaptively
+//   (switches.h). With several queue pairs a message that is cut takes several of them.
 // - Between the devices of a memory node each rank has a port of its own, in and out (NVLink).
 //
 // A rate is a fraction of the host's whole network interface, or, of an island, of a rank's port.
@@ -32,23 +33,10 @@
 #include "collectives/tuner/busiest.h"
 #include "collectives/tuner/machine/machine_model.h"
 #include "tools/simulation/faults.h"
+#include "tools/simulation/network_shape.h"
+#include "tools/simulation/switches.h"
 
 namespace ringwood {
-
-enum class RailUse : uint8_t { striped, by_rank };
-
-struct NetworkShape {
-  int rails = 1;
-  RailUse use = RailUse::striped;
-  int leaf = 0;     // hosts of a leaf switch; 0: a core without limits
-  int uplinks = 0;  // of a leaf to each plane of spines
-  // Switches spread each message over all uplinks that are alive, and do not choose one.
-  bool adaptive = false;
-  // What a host can send to one other host, as a fraction of its whole interface; 0: all of it.
-  double pair = 0;
-  uint64_t seed = 1;
-  bool operator==(const NetworkShape&) const = default;
-};
 
 // A message of that many bytes is cut, where it is striped.
 bool in_pieces(double bytes);
@@ -83,11 +71,7 @@ class PairLinks final {
 
 class Network final {
  public:
-  struct Path {
-    std::array<int32_t, 5> links;
-    int count = 0;
-    int rail = 0;
-  };
+  using Path = NetworkPath;
   static constexpr int kMaxRails = 16;
 
   // Throws Error(invalid_argument) where a fault names what is not there, or leaves no way between
@@ -100,9 +84,9 @@ class Network final {
   std::string name(int32_t link) const;
   Limit kind(int32_t link) const;
   // The link of another network of as many rails and uplinks that is there what `link` is here,
-  // with the numbers that things of this one have there.
+  // with the numbers that hosts and ranks of this one have there.
   struct Numbers {
-    std::function<int(int)> host, leaf, rank;
+    std::function<int(int)> host, rank;
   };
   int32_t link_in(const Network& other, int32_t link, const Numbers& numbers) const;
   const NetworkShape& shape() const { return shape_; }
@@ -115,26 +99,19 @@ class Network final {
   std::array<int32_t, 2> island_path(int from, int to) const;
   // A host's link, and the path over this rail, which is alive at both ends.
   int port(int host, int rail, bool in) const { return (2 * host + in) * shape_.rails + rail; }
-  int uplink(int leaf, int rail, int index, bool down) const {
-    return first_uplink_ + ((2 * leaf + down) * shape_.rails + rail) * shape_.uplinks + index;
-  }
-  // The uplink over which messages leave the sender's leaf for that of the receiver; 0: all.
-  int pick_uplink(int from, int to, int rail) const;
 
  private:
-  void add_faults(const Faults& faults);
+  void add_faults(const std::vector<PortFault>& faults);
   void require_ways() const;
-  void join_uplinks();
-  Path path(int from, int to, int rail) const;
+  Path path(int from, int to, int rail, int queue_pair) const;
 
   NetworkShape shape_;
-  int ranks_ = 0, hosts_ = 0, leaves_ = 0;
+  int hosts_ = 0;
   int first_uplink_ = 0, first_island_ = 0;  // links
   std::vector<int> host_, index_;            // by rank
   std::vector<double> rates_;                // by link; 0: dead
-  PairLinks pairs_;                          // their links come last
-  std::vector<char> lame_;                   // by leaf: some of its uplinks are dead
-  std::vector<uint64_t> salt_;               // by rail, for the switches' hash
+  Switches switches_;
+  PairLinks pairs_;  // their links come last
 };
 
 }  // namespace ringwood

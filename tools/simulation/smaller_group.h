@@ -2,7 +2,7 @@
 // than can be simulated one by one: what it takes with faults beyond what it takes without is
 // extended to the group (extension.h).
 //
-// It has whole leaf switches, or whole hosts where leaves are not known. Of those that are not like
+// It has whole pods or leaf switches, or whole hosts where neither is known. Of those that are not like
 // the others, as they have faults, late or slow ranks or the root, none is left out: each keeps its
 // number, or where there are fewer what is left of it divided by theirs, so that it lies to powers
 // of two as it does; the next free number where two would be one. Plain values; pure.
@@ -20,10 +20,11 @@ namespace ringwood {
 
 class SmallerGroup final {
  public:
-  // `whole` is regular. `faults`: all that are to be carried out. Nothing where `hosts` are not
-  // fewer, not whole leaves of `leaf` hosts (0: no leaves), or not enough for those that are kept.
-  static std::optional<SmallerGroup> of(const Placement& whole, int hosts, int leaf,
-                                        const Faults& faults, int root);
+  // `whole` is regular. `faults`: all that are to be carried out, of what there is. Nothing where
+  // `hosts` are not fewer, not whole leaves or pods of `shape`, or not enough for those that are
+  // kept.
+  static std::optional<SmallerGroup> of(const Placement& whole, int hosts,
+                                        const NetworkShape& shape, const Faults& faults, int root);
 
   const MachineModel& machine() const { return small_->machine; }
   const SharedPlacement& placement() const { return small_; }
@@ -36,13 +37,14 @@ class SmallerGroup final {
   int32_t link_of_group(const Network& small, int32_t link, const Network& group) const;
 
  private:
-  explicit SmallerGroup(Hosts group) : group_(std::move(group)) {}
+  SmallerGroup(Hosts group, const NetworkShape& shape);
   int host(int of_group) const;
   int unit(int of_group) const;
 
   Hosts group_;  // its hosts
   SharedPlacement small_;
-  int leaf_ = 1;              // hosts of a unit
+  NetworkShape shape_;        // of both
+  int size_ = 1;              // hosts of a unit
   std::vector<int> numbers_;  // by unit: its number in the group
   std::vector<int> kept_;     // by unit of the group: its number here; -1: it is like the others
 };

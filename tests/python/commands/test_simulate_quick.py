@@ -159,6 +159,27 @@ def test_uplinks_are_a_limit():
     assert row["limit"] == "uplink"
 
 
+def test_pods_are_a_limit_and_queue_pairs_a_way():
+    place = ["--hosts", "16", "--leaf", "2", "--pod", "4", "--parameters", "default"]
+    pods = [*place, "--pod-oversubscription", "4"]
+    found = simulated("all_to_all", "64M", *pods, "-a", "pairwise")
+    (row,) = found["rows"]
+    assert row["limit"] == "uplink"
+    assert found["details"]["busiest_links"][0]["link"].startswith("pod")
+    (spread,) = simulated("all_to_all", "64M", *pods, "-a", "pairwise", "--queue-pairs", "8")[
+        "rows"
+    ]
+    assert spread["time_us"] < row["time_us"]
+    knob = run("simulate", "all_to_all", "64M", *pods, "--rdma", RINGWOOD_VERBS_QPS="8")
+    assert "pods of 4 leaves with 2 uplinks for each rail, 8 queue pairs, seed 1" in knob.stdout
+    # Of many ranks smaller groups of whole pods stand for all.
+    many = ["--hosts", "256", "--ranks-per-host", "8", "--leaf", "4", "--pod", "4"]
+    many += ["--routing", "adaptive", "--pod-oversubscription", "4", "--parameters", "default"]
+    (row,) = simulated("all_reduce", "64M", *many, "-a", "ring")["rows"]
+    extended = row["extended_from_hosts"]
+    assert extended and all(hosts % 16 == 0 for hosts in extended)
+
+
 PLACE = ["all_reduce", "64M", "--hosts", "8", "--ranks-per-host", "4", "--parameters", "default"]
 
 
