@@ -18,12 +18,14 @@ class Trace {
     int32_t own = -1;   // the rank, if there is only one
   };
 
-  Trace(const std::vector<Schedule>& all, bool whole_expressions)
-      : n_(static_cast<int>(all.size())),
+  Trace(GroupSchedules all, bool whole_expressions)
+      : all_(all),
+        n_(all.size()),
         chunks_(all[0].chunks),
         whole_expressions_(whole_expressions),
         expressions_(n_, chunks_) {
-    for (const Schedule& s : all) places_.push_back(accumulations_of(s));
+    for (int list = 0; list < all.lists(); ++list)
+      places_.push_back(accumulations_of(all[all.first_of(list)].schedule()));
     sums_.steps.resize(all.size());
     values_ = execute(all, *this);
   }
@@ -31,7 +33,7 @@ class Trace {
   Value begin(int rank, int chunk) const { return {expressions_.leaf(rank, chunk), 1, rank}; }
 
   Value add(const Move& m, const Value& target, const Value& operand) {
-    const AccumulationPlace place = places_[m.to][m.to_step];
+    const AccumulationPlace place = places_[all_.list(m.to)][m.to_step];
     Value sum{Expressions::kNothing, target.ranks + operand.ranks, -1};
     const bool completes = sum.ranks == n_;
     if (!whole_expressions_) {
@@ -62,11 +64,12 @@ class Trace {
   Sums take() { return std::move(sums_); }
 
  private:
+  const GroupSchedules all_;
   const int n_, chunks_;
   const bool whole_expressions_;
   Expressions expressions_;
   Expressions::Id names_ = Expressions::kNothing;
-  std::vector<std::vector<AccumulationPlace>> places_;  // by rank and step
+  std::vector<std::vector<AccumulationPlace>> places_;  // by list and step
   ChunkValues<Value> values_;                           // at the end
   bool alike_ = true;
   Sums sums_;
@@ -74,7 +77,7 @@ class Trace {
 
 }  // namespace
 
-Sums trace_sums(Collective collective, const std::vector<Schedule>& all) {
+Sums trace_sums(Collective collective, GroupSchedules all) {
   Trace trace(all, false);
   if (trace.alike()) {
     bool agree = !ends_in_same_sums(collective) || trace.same_on_all_ranks();
@@ -84,7 +87,8 @@ Sums trace_sums(Collective collective, const std::vector<Schedule>& all) {
     return sums;
   }
   std::vector<Schedule> chunks;
-  for (const Schedule& s : all) chunks.push_back(with_roundings(s, collective, {}));
+  for (int rank = 0; rank < all.size(); ++rank)
+    chunks.push_back(with_roundings(all[rank].schedule(), collective, {}));
   Sums sums = trace_sums(collective, chunks);
   sums.apart = true;
   return sums;

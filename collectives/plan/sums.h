@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "collectives/schedule/group_schedules.h"
 #include "collectives/schedule/schedule.h"
 
 namespace ringwood {
@@ -47,6 +48,6 @@ struct Sums {
 inline constexpr size_t kMaxTracedSteps = 4 << 20;
 
 // `all`: verified schedules of a reducing collective.
-Sums trace_sums(Collective collective, const std::vector<Schedule>& all);
+Sums trace_sums(Collective collective, GroupSchedules all);
 
 }  // namespace ringwood

@@ -8,10 +8,10 @@ namespace {
 // edge is implied and omitted.
 class Deriver {
  public:
-  explicit Deriver(const Schedule& schedule)
+  explicit Deriver(const ScheduleView& schedule)
       : schedule_(schedule),
-        steps_(static_cast<int32_t>(schedule.steps.size())),
-        writer_(schedule.chunks + schedule.scratch.size(), -1),
+        steps_(schedule.size()),
+        writer_(schedule.chunks + schedule.scratch_size(), -1),
         readers_(writer_.size(), -1),
         marked_by_(steps_, -1) {
     graph_.offset.assign(steps_ + 1, 0);
@@ -22,7 +22,7 @@ class Deriver {
 
   Graph run() {
     for (int32_t j = 0; j < steps_; ++j) {
-      const Step& step = schedule_.steps[j];
+      const Step step = schedule_.step(j);
       const bool has_src = step.kind == StepKind::send || step.kind == StepKind::reduce ||
                            step.kind == StepKind::copy;
       if (has_src) {
@@ -77,7 +77,7 @@ class Deriver {
     }
   }
 
-  const Schedule& schedule_;
+  const ScheduleView& schedule_;
   const int32_t steps_;
   std::vector<int32_t> writer_;   // by chunk: the step, -1 = none yet
   std::vector<int32_t> readers_;  // by chunk: head of a list in reader_pool_, -1 = empty
@@ -90,6 +90,11 @@ class Deriver {
 
 }  // namespace
 
-Graph derive(const Schedule& schedule) { return Deriver(schedule).run(); }
+Graph derive(const ScheduleView& schedule) { return Deriver(schedule).run(); }
+
+Graphs::Graphs(GroupSchedules all) : all_(all) {
+  graphs_.reserve(all.lists());
+  for (int list = 0; list < all.lists(); ++list) graphs_.push_back(derive(all[all.first_of(list)]));
+}
 
 }  // namespace ringwood

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "collectives/schedule/group_schedules.h"
 #include "collectives/schedule/schedule.h"
 
 namespace ringwood {
@@ -16,6 +17,18 @@ struct Graph {
   std::vector<int32_t> successor;
   std::vector<int32_t> predecessors;  // number of direct predecessors of each step
 };
-Graph derive(const Schedule& schedule);
+Graph derive(const ScheduleView& schedule);
+inline Graph derive(const Schedule& schedule) { return derive(ScheduleView(schedule)); }
+
+// Those of all ranks: one for each list, because all ranks of a list have the same.
+class Graphs {
+ public:
+  explicit Graphs(GroupSchedules all);
+  const Graph& operator[](int rank) const { return graphs_[all_.list(rank)]; }
+
+ private:
+  GroupSchedules all_;
+  std::vector<Graph> graphs_;  // by list
+};
 
 }  // namespace ringwood

@@ -19,38 +19,25 @@
 //   Value copy(const Move&, Value);            what is stored by a recv or a copy
 //   bool done();                               true: nothing more is carried out
 //
-// Linear in the number of steps and of chunks in them. Precondition: ranks, peers and chunk numbers
-// are in range. A receive without a send, or in a cycle, is not executed, nor are the steps after
-// it on its list. Pure, if the visitor is; any thread.
+// Linear in the number of steps and of chunks in them. Memory: the values of the chunks, and 16
+// bytes and the values for each message that was ever in flight together with the others.
+// Precondition: ranks, peers and chunk numbers are in range. A receive without a send, or in a
+// cycle, is not executed, nor are the steps after it on its list. Pure, if the visitor is; any
+// thread.
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
-#include <optional>
-#include <string>
+#include <deque>
 #include <utility>
 #include <vector>
 
+#include "collectives/schedule/group_schedules.h"
+#include "collectives/schedule/messages.h"
 #include "collectives/schedule/schedule.h"
 
 namespace ringwood {
-
-// "rank 3 step 2 (send 1 [0])"
-std::string step_words(const std::vector<Schedule>& all, int rank, int step);
-
-// The k-th send a -> b and the k-th receive at b from a. Steps of all ranks have consecutive
-// numbers: step i of rank r is first[r] + i.
-struct Messages {
-  struct Message {
-    int32_t from, to;
-    int32_t send, recv;  // numbers of the two steps
-  };
-  std::vector<int32_t> first;       // by rank, followed by the number of all steps
-  std::vector<Message> messages;    // by (from, to), then in link order; up to the flaw
-  std::vector<int32_t> mate;        // by step: the message's other end; -1: local, or no mate
-  std::optional<std::string> flaw;  // a send without its receive, or a receive without its send
-};
-Messages pair_messages(const std::vector<Schedule>& all);
 
 // A value that moves from a chunk into a chunk, by a local step (`from` and `to` are the same), or
 // by a send and its receive.
@@ -69,31 +56,47 @@ class Interpreter final {
  public:
   using Value = typename Visitor::Value;
 
-  Interpreter(const std::vector<Schedule>& all, const Messages& messages, Visitor& visitor)
-      : all_(all), messages_(messages), visitor_(visitor), at_(all.size(), 0) {
-    for (const Schedule& s : all) {
-      values_.emplace_back(s.chunks + s.scratch.size());
+  Interpreter(GroupSchedules all, const Messages& messages, Visitor& visitor)
+      : all_(all),
+        messages_(messages),
+        visitor_(visitor),
+        at_(all.size(), 0),
+        arriving_(messages.links()) {
+    values_.reserve(all.size());
+    for (int rank = 0; rank < all.size(); ++rank) {
+      const ScheduleView s = all[rank];
+      values_.emplace_back(s.chunks + s.scratch_size());
       for (int c = 0; c < s.chunks; ++c) values_.back()[c] = visitor_.begin(s.rank, c);
     }
-    sent_.assign(messages.first.back(), kNotSent);
   }
 
   ChunkValues<Value> run() {
-    for (int32_t rank = 0; rank < static_cast<int32_t>(all_.size()); ++rank) ready_.push_back(rank);
-    for (size_t i = 0; i < ready_.size(); ++i) go_on(ready_[i]);
+    for (int32_t rank = 0; rank < all_.size(); ++rank) ready_.push_back(rank);
+    for (; !ready_.empty(); ready_.pop_front()) go_on(ready_.front());
     return std::move(values_);
   }
 
  private:
-  static constexpr size_t kNotSent = SIZE_MAX;
+  static constexpr int32_t kNone = -1;
+
+  // A message in flight, or the room that one left for another of as many chunks.
+  struct Flight {
+    size_t values;      // where they begin in in_flight_
+    int32_t from_step;  // the send
+    int32_t next;       // the flight after it on its link, or in its list of empty ones; kNone
+  };
+  // Of a link: kNone, kNone if nothing is in flight.
+  struct Queue {
+    int32_t first = kNone, last = kNone;
+  };
 
   void go_on(int32_t rank) {
-    const std::vector<Step>& steps = all_[rank].steps;
-    for (int32_t& at = at_[rank]; at < static_cast<int32_t>(steps.size()); ++at) {
+    const ScheduleView schedule = all_[rank];
+    for (int32_t& at = at_[rank]; at < schedule.size(); ++at) {
       if constexpr (requires { visitor_.done(); }) {
         if (visitor_.done()) return;
       }
-      const Step& step = steps[at];
+      const Step step = schedule.step(at);
       if (step.kind == StepKind::send) {
         send(rank, at, step);
       } else if (step.peer < 0) {
@@ -106,23 +109,52 @@ class Interpreter final {
   }
 
   void send(int32_t rank, int32_t at, const Step& step) {
-    const int32_t number = messages_.first[rank] + at, mate = messages_.mate[number];
+    const int32_t link = messages_.link(rank, at), flight = take_off(step.src.count);
     const auto source = values_[rank].begin() + step.src.first;
-    sent_[number] = in_flight_.size();
-    in_flight_.insert(in_flight_.end(), source, source + step.src.count);
-    ++flying_;
-    if (mate == messages_.first[step.peer] + at_[step.peer]) ready_.push_back(step.peer);
+    std::copy(source, source + step.src.count, in_flight_.begin() + flights_[flight].values);
+    flights_[flight].from_step = at;
+    flights_[flight].next = kNone;
+    Queue& queue = arriving_[link];
+    (queue.last == kNone ? queue.first : flights_[queue.last].next) = flight;
+    const bool awaited = queue.last == kNone && waits_for(step.peer, link);
+    queue.last = flight;
+    if (awaited) ready_.push_back(step.peer);
+  }
+
+  // The rank's next step receives from the link.
+  bool waits_for(int32_t rank, int32_t link) const {
+    const ScheduleView schedule = all_[rank];
+    if (at_[rank] >= schedule.size()) return false;
+    const Step step = schedule.step(at_[rank]);
+    return step.kind != StepKind::send && step.peer >= 0 && messages_.link(rank, at_[rank]) == link;
   }
 
   // False: it has not been sent yet.
   bool receive(int32_t rank, int32_t at, const Step& step) {
-    const int32_t mate = messages_.mate[messages_.first[rank] + at];
-    if (mate < 0 || sent_[mate] == kNotSent) return false;
-    const int32_t from_step = mate - messages_.first[step.peer];
-    const Span src = all_[step.peer].steps[from_step].src;
-    move(step.peer, from_step, src, in_flight_.data() + sent_[mate], rank, at, step);
-    if (--flying_ == 0) in_flight_.clear();
+    const int32_t link = messages_.link(rank, at);
+    if (link == Messages::kNone || arriving_[link].first == kNone) return false;
+    Queue& queue = arriving_[link];
+    const int32_t number = queue.first;
+    Flight& flight = flights_[number];
+    queue.first = flight.next;
+    if (queue.first == kNone) queue.last = kNone;
+    const Span src = all_[step.peer].step(flight.from_step).src;
+    move(step.peer, flight.from_step, src, in_flight_.data() + flight.values, rank, at, step);
+    flight.next = std::exchange(empty_[src.count], number);
     return true;
+  }
+
+  // A flight with room for so many values.
+  int32_t take_off(int count) {
+    if (empty_.size() <= static_cast<size_t>(count)) empty_.resize(count + 1, kNone);
+    const int32_t found = empty_[count];
+    if (found != kNone) {
+      empty_[count] = flights_[found].next;
+      return found;
+    }
+    flights_.push_back({in_flight_.size(), kNone, kNone});
+    in_flight_.resize(in_flight_.size() + count);
+    return static_cast<int32_t>(flights_.size()) - 1;
   }
 
   void move(int32_t from, int32_t from_step, Span src, const Value* source, int32_t to,
@@ -149,25 +181,26 @@ class Interpreter final {
     }
   }
 
-  const std::vector<Schedule>& all_;
+  const GroupSchedules all_;
   const Messages& messages_;
   Visitor& visitor_;
   ChunkValues<Value> values_;
-  std::vector<int32_t> at_;       // by rank: the next step
-  std::vector<int32_t> ready_;    // ranks that can continue, in order
-  std::vector<size_t> sent_;      // by step: where its values are in in_flight_
-  std::vector<Value> in_flight_;  // cleared whenever all have arrived
-  size_t flying_ = 0;             // messages
+  std::vector<int32_t> at_;      // by rank: the next step
+  std::deque<int32_t> ready_;    // ranks that can continue, in order
+  std::vector<Queue> arriving_;  // by link
+  std::vector<Flight> flights_;
+  std::vector<int32_t> empty_;    // by number of chunks: the first of a list of flights, or kNone
+  std::vector<Value> in_flight_;  // where flights have their values
 };
 
 // What the chunks contain at the end.
 template <class Visitor>
-ChunkValues<typename Visitor::Value> execute(const std::vector<Schedule>& all,
-                                             const Messages& messages, Visitor& visitor) {
+ChunkValues<typename Visitor::Value> execute(GroupSchedules all, const Messages& messages,
+                                             Visitor& visitor) {
   return Interpreter<Visitor>(all, messages, visitor).run();
 }
 template <class Visitor>
-ChunkValues<typename Visitor::Value> execute(const std::vector<Schedule>& all, Visitor& visitor) {
+ChunkValues<typename Visitor::Value> execute(GroupSchedules all, Visitor& visitor) {
   return execute(all, pair_messages(all), visitor);
 }
 

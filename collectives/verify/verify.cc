@@ -7,25 +7,22 @@
 #include "collectives/schedule/compose.h"
 #include "collectives/schedule/graph.h"
 #include "collectives/schedule/interpret.h"
+#include "collectives/schedule/messages.h"
 #include "collectives/verify/verify_execution.h"
 #include "collectives/verify/verify_expressions.h"
 #include "collectives/verify/verify_rules.h"
+#include "collectives/verify/verify_steps.h"
 
 namespace ringwood {
 namespace {
 
 using Flaw = std::optional<std::string>;
 
-bool reads_src(StepKind kind) {
-  return kind == StepKind::send || kind == StepKind::reduce || kind == StepKind::copy;
-}
-bool is_local(StepKind kind) { return kind == StepKind::reduce || kind == StepKind::copy; }
-
 // Expressions as the interpreter's values; stops where an undefined one is used.
 struct Symbols {
   using Value = Expressions::Id;
   const Rules& rules;
-  const std::vector<Schedule>& all;
+  const GroupSchedules all;
   Expressions& expressions;
   Flaw flaw;
 
@@ -52,7 +49,7 @@ struct Symbols {
 
 class Proof {
  public:
-  Proof(const Rules& rules, const std::vector<Schedule>& all)
+  Proof(const Rules& rules, GroupSchedules all)
       : rules_(rules), all_(all), expressions_(rules.n, rules.chunks) {}
 
   // Precondition: run() found no flaw.
@@ -72,21 +69,13 @@ class Proof {
   }
 
   Flaw run() {
-    for (int rank = 0; rank < rules_.n; ++rank) {
-      if (Flaw flaw = check_schedule(rank)) return flaw;
-    }
-    const Messages messages = pair_messages(all_);
+    if (Flaw flaw = flaw_of_schedules(rules_, all_)) return flaw;
+    const Messages messages(all_);
     if (messages.flaw) return messages.flaw;
-    for (const auto& message : messages.messages) {
-      if (Flaw flaw = check_message(message.from, message.send - messages.first[message.from],
-                                    message.to, message.recv - messages.first[message.to])) {
-        return flaw;
-      }
-    }
-    for (const Schedule& schedule : all_) graphs_.push_back(derive(schedule));
-    const Execution execution = run_unbuffered(all_, graphs_, messages);
-    if (execution.flaw) return execution.flaw;
-    if (!moves_data(rules_.collective)) return check_heard(execution.events, messages);
+    if (Flaw flaw = flaw_of_messages(rules_, all_, messages)) return flaw;
+    graphs_.emplace(all_);
+    if (!moves_data(rules_.collective)) return check_heard(messages);
+    if (Flaw flaw = run_unbuffered(all_, *graphs_, messages, {})) return flaw;
     if (Flaw flaw = check_values(messages)) return flaw;
     for (int rank = 0; rank < rules_.n; ++rank) {
       if (Flaw flaw = check_own_block(rank)) return flaw;
@@ -102,136 +91,32 @@ class Proof {
     int rank = 0, chunk = 0;
   };
 
-  // ---- well formed -----------------------------------------------------------------------------
-  Flaw check_schedule(int rank) const {
-    const Schedule& s = all_[rank];
-    if (s.rank != rank || s.n != rules_.n || s.chunks != rules_.chunks) {
-      return fmt::format("schedule {} of {} says rank {} of {} with {} chunks, not {}", rank,
-                         rules_.n, s.rank, s.n, s.chunks, rules_.chunks);
-    }
-    for (size_t i = 0; i < s.scratch.size(); ++i) {
-      const int like = s.scratch[i];
-      const bool token = !moves_data(rules_.collective) && like == 0;
-      if (token) continue;
-      if (like < 0 || like >= s.chunks || !rules_.mapped(rank, like)) {
-        return fmt::format("rank {} scratch {} has the size of chunk {}, which has none", rank, i,
-                           like);
-      }
-    }
-    for (size_t i = 0; i < s.steps.size(); ++i) {
-      if (Flaw flaw = check_step(s, s.steps[i])) {
-        return fmt::format("{} {}", step_words(all_, rank, static_cast<int>(i)), *flaw);
-      }
-      if (s.steps[i].joined && (i == 0 || !may_join(s.steps[i - 1], s.steps[i]))) {
-        return fmt::format("{} is joined to something that is no message to, or from, its peer",
-                           step_words(all_, rank, static_cast<int>(i)));
-      }
-    }
-    return std::nullopt;
-  }
-
-  static bool may_join(const Step& before, const Step& step) {
-    return !is_local(step.kind) && before.kind == step.kind && before.peer == step.peer;
-  }
-
-  Flaw check_step(const Schedule& s, const Step& step) const {
-    if (!is_local(step.kind)) {
-      if (step.peer < 0 || step.peer >= s.n) return "names a peer that does not exist";
-      if (step.peer == s.rank) return "is to itself";
-    }
-    if (reads_src(step.kind)) {
-      if (Flaw flaw = check_span(s, step.src)) return flaw;
-    }
-    if (step.kind == StepKind::send) return std::nullopt;
-    if (Flaw flaw = check_span(s, step.dst)) return flaw;
-    const int first = step.dst.first, end = first + step.dst.count;
-    for (int c = first; c < std::min(end, s.chunks); ++c) {
-      if (!rules_.writable(s.rank, c)) return fmt::format("writes chunk {}, which is read only", c);
-    }
-    if (!is_local(step.kind)) return std::nullopt;
-    if (step.src.count != step.dst.count) return "has spans of different lengths";
-    if (step.src.first < end && first < step.src.first + step.src.count) {
-      return "has spans that overlap";
-    }
-    for (int i = 0; i < step.dst.count; ++i) {
-      if (size_class(s, first + i) != size_class(s, step.src.first + i)) {
-        return fmt::format("joins chunks {} and {}, whose sizes may differ", first + i,
-                           step.src.first + i);
-      }
-    }
-    return std::nullopt;
-  }
-
-  Flaw check_span(const Schedule& s, Span span) const {
-    const int64_t total = s.chunks + static_cast<int64_t>(s.scratch.size());
-    const int64_t end = static_cast<int64_t>(span.first) + span.count;
-    if (span.first < 0 || span.count < 1 || end > total) {
-      return fmt::format("names chunks beyond the {} there are", total);
-    }
-    if (span.first >= s.chunks) return std::nullopt;
-    if (end > s.chunks || rules_.buffer(span.first) != rules_.buffer(static_cast<int>(end) - 1)) {
-      return "has a span across two buffers or segments";
-    }
-    for (int c = span.first; c < end; ++c) {
-      if (!rules_.mapped(s.rank, c))
-        return fmt::format("uses chunk {}, which has no memory here", c);
-    }
-    return std::nullopt;
-  }
-
-  int64_t size_class(const Schedule& s, int chunk) const {
-    if (!moves_data(rules_.collective)) return 0;
-    return rules_.size_class(s.rank, chunk < s.chunks ? chunk : s.scratch[chunk - s.chunks]);
-  }
-
-  // ---- messages --------------------------------------------------------------------------------
-  Flaw check_message(int from, int send_step, int to, int recv_step) const {
-    const Span src = all_[from].steps[send_step].src, dst = all_[to].steps[recv_step].dst;
-    bool equal = src.count == dst.count;
-    for (int i = 0; equal && i < src.count; ++i) {
-      equal = size_class(all_[from], src.first + i) == size_class(all_[to], dst.first + i);
-    }
-    const bool blocks = in_blocks(rules_.collective);
-    if (equal && blocks && src.count > 1 &&
-        (src.first < rules_.chunks) != (dst.first < rules_.chunks)) {
-      return fmt::format("{} meets {}, of which one is scratch and travels as one",
-                         step_words(all_, from, send_step), step_words(all_, to, recv_step));
-    }
-    if (equal && all_[from].steps[send_step].joined != all_[to].steps[recv_step].joined) {
-      return fmt::format("{} meets {}, of which one is joined to the message before it",
-                         step_words(all_, from, send_step), step_words(all_, to, recv_step));
-    }
-    if (equal) return std::nullopt;
-    return fmt::format("{} meets {}, {}", step_words(all_, from, send_step),
-                       step_words(all_, to, recv_step),
-                       src.count == dst.count ? "whose size may differ" : "of another length");
-  }
-
   // ---- barrier ---------------------------------------------------------------------------------
   // What a step knows when it is done: its own rank, what the steps that it waited for knew, and,
   // for a receive, what the send knew when it began.
-  Flaw check_heard(const std::vector<Event>& events, const Messages& messages) const {
+  Flaw check_heard(const Messages& messages) const {
     const size_t words = (rules_.n + 63) / 64;
-    std::vector<uint64_t> known(words * messages.first.back(), 0);
+    std::vector<uint64_t> known(words * messages.steps(), 0);
     std::vector<uint64_t> at_end(words * rules_.n, 0);
     auto add = [words](uint64_t* to, const uint64_t* from) {
       for (size_t w = 0; w < words; ++w) to[w] |= from[w];
     };
     auto finish = [&](int rank, int step, const uint64_t* heard) {
-      uint64_t* mine = &known[words * (messages.first[rank] + step)];
+      uint64_t* mine = &known[words * (messages.first_step(rank) + step)];
       mine[rank / 64] |= uint64_t{1} << rank % 64;
       if (heard) add(mine, heard);
-      const Graph& graph = graphs_[rank];
+      const Graph& graph = (*graphs_)[rank];
       for (int32_t at = graph.offset[step]; at < graph.offset[step + 1]; ++at) {
-        add(&known[words * (messages.first[rank] + graph.successor[at])], mine);
+        add(&known[words * (messages.first_step(rank) + graph.successor[at])], mine);
       }
       add(&at_end[words * rank], mine);
       return mine;
     };
-    for (const Event& event : events) {
+    const auto flaw = run_unbuffered(all_, *graphs_, messages, [&](const Event& event) {
       const uint64_t* heard = finish(event.rank, event.step, nullptr);
       if (event.to >= 0) finish(event.to, event.to_step, heard);
-    }
+    });
+    if (flaw) return flaw;
     for (int rank = 0; rank < rules_.n; ++rank) {
       for (int other = 0; other < rules_.n; ++other) {
         const bool heard = at_end[words * rank + other / 64] >> other % 64 & 1;
@@ -289,15 +174,17 @@ class Proof {
   // be an ancestor of the first writer of the output (later writers wait for that one).
   Flaw check_own_block(int rank) const {
     if (!may_overwrite_input(rules_.collective)) return std::nullopt;
-    const std::vector<Step>& steps = all_[rank].steps;
-    auto covers = [](Span span, int c) { return span.first <= c && c < span.first + span.count; };
+    const ScheduleView schedule = all_[rank];
+    const auto covers = [](Span span, int c) {
+      return span.first <= c && c < span.first + span.count;
+    };
     for (int base = 0; base < rules_.chunks; base += rules_.n + 1) {
       const int own = base + rank, output = base + rules_.n;
-      const auto writer = std::find_if(steps.begin(), steps.end(),
-                                       [&](const Step& step) { return covers(step.dst, output); });
-      const int first_write = static_cast<int>(writer - steps.begin());
-      for (int i = 0; i < static_cast<int>(steps.size()); ++i) {
-        if (!covers(steps[i].src, own) || leads_to(rank, i, first_write)) continue;
+      int32_t first_write = 0;
+      while (first_write < schedule.size() && !covers(schedule.step(first_write).dst, output))
+        ++first_write;
+      for (int32_t i = 0; i < schedule.size(); ++i) {
+        if (!covers(schedule.step(i).src, own) || leads_to(rank, i, first_write)) continue;
         return fmt::format(
             "{} writes the output, which may be chunk {}'s memory, while {} reads it",
             step_words(all_, rank, first_write), own, step_words(all_, rank, i));
@@ -307,7 +194,7 @@ class Proof {
   }
 
   bool leads_to(int rank, int from, int to) const {
-    const Graph& graph = graphs_[rank];
+    const Graph& graph = (*graphs_)[rank];
     std::vector<bool> reached(to + 1, false);
     if (from <= to) reached[from] = true;
     // Successors are later steps, so one pass in list order reaches all of them.
@@ -321,17 +208,16 @@ class Proof {
   }
 
   const Rules rules_;
-  const std::vector<Schedule>& all_;
-  std::vector<Graph> graphs_;
+  const GroupSchedules all_;
+  std::optional<Graphs> graphs_;
   Expressions expressions_;
   ChunkValues<Expressions::Id> values_;
 };
 
 // What must be true of `all` before its steps are examined.
-Flaw check_shape(Collective collective, const std::vector<Schedule>& all, int root,
-                 int segment_count) {
+Flaw check_shape(Collective collective, GroupSchedules all, int root, int segment_count) {
   if (all.empty()) return "there are no schedules";
-  const int n = static_cast<int>(all.size()), chunks = all[0].chunks;
+  const int n = all.size(), chunks = all[0].chunks;
   if (root < 0 || root >= n) return fmt::format("root {} is not one of {} ranks", root, n);
   if (segment_count < 1) return fmt::format("the number of segments is {}", segment_count);
   const bool free = cut_from_one_buffer(collective);
@@ -345,26 +231,33 @@ Flaw check_shape(Collective collective, const std::vector<Schedule>& all, int ro
   return std::nullopt;
 }
 
-Rules rules_of(Collective collective, const std::vector<Schedule>& all, int root, int segment_count,
+Rules rules_of(Collective collective, GroupSchedules all, int root, int segment_count,
                bool equal_blocks) {
-  const int n = static_cast<int>(all.size()), known_root = has_root(collective) ? root : 0;
+  const int n = all.size(), known_root = has_root(collective) ? root : 0;
   const bool equal = equal_blocks && in_blocks(collective);
   return {collective, n, known_root, segment_count, all[0].chunks, equal};
 }
 
 }  // namespace
 
-std::optional<std::string> verify(Collective collective, const std::vector<Schedule>& all, int root,
+std::optional<std::string> verify(Collective collective, GroupSchedules all, int root,
                                   int segment_count, bool equal_blocks) {
   if (Flaw flaw = check_shape(collective, all, root, segment_count)) return flaw;
   return Proof(rules_of(collective, all, root, segment_count, equal_blocks), all).run();
 }
 
-bool reduces_in_rank_order(Collective collective, const std::vector<Schedule>& all, int root,
-                           int segment_count, bool equal_blocks) {
-  if (!reduces(collective) || check_shape(collective, all, root, segment_count)) return false;
+Verdict prove(Collective collective, GroupSchedules all, int root, int segment_count,
+              bool equal_blocks) {
+  if (Flaw flaw = check_shape(collective, all, root, segment_count)) return {flaw, false};
   Proof proof(rules_of(collective, all, root, segment_count, equal_blocks), all);
-  return !proof.run() && proof.in_rank_order();
+  if (Flaw flaw = proof.run()) return {flaw, false};
+  return {std::nullopt, reduces(collective) && proof.in_rank_order()};
+}
+
+bool reduces_in_rank_order(Collective collective, GroupSchedules all, int root, int segment_count,
+                           bool equal_blocks) {
+  return reduces(collective) &&
+         prove(collective, all, root, segment_count, equal_blocks).in_rank_order;
 }
 
 std::optional<std::string> verify(const AlgorithmRow& row, int n, int root, int segment_count,
@@ -373,8 +266,9 @@ std::optional<std::string> verify(const AlgorithmRow& row, int n, int root, int 
   if (n < 1 || !row.accepts(where)) return fmt::format("{} does not accept {} ranks", row.name, n);
   if (root < 0 || root >= n) return fmt::format("root {} is not one of {} ranks", root, n);
   if (segment_count < 1) return fmt::format("the number of segments is {}", segment_count);
-  std::vector<Schedule> all = build_all(row, where);
-  for (Schedule& schedule : all) schedule = segments(schedule, segment_count);
+  SharedSchedules all(row.collective);
+  for (int rank = 0; rank < n; ++rank)
+    all.add(segments(row.build({rank, n, root, host, node}), segment_count));
   return verify(row.collective, all, root, segment_count, row.sizes == BlockSizes::equal);
 }
 

@@ -18,15 +18,18 @@
 // 5. All ranks that end with the same sum end with the same EXPRESSION: identical bits.
 // 6. The output of reduce_scatter may be the memory of the rank's own input block.
 //
-// Complexity: linear in the number of steps (chunks in spans counted one by one). Pure; any thread.
+// Complexity: linear in the number of steps (chunks in spans counted one by one). Memory, besides
+// the schedules: 4 bytes for each step of all ranks while their order is proved, then 4 bytes for
+// each chunk and about 16 for each distinct sum. What depends on a list alone (its graph, its
+// links) is stored once for all ranks that share it (shared_schedules.h). Pure; any thread.
 #pragma once
 
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "collectives/algorithms/algorithms.h"
+#include "collectives/schedule/group_schedules.h"
 
 namespace ringwood {
 
@@ -35,8 +38,8 @@ namespace ringwood {
 // schedule of rank r; `segment_count` is as given to segments(), so chunk numbers in the sentence
 // are those of segments. `equal_blocks`: proves block-wise collectives only for blocks of one size;
 // otherwise for any sizes.
-std::optional<std::string> verify(Collective collective, const std::vector<Schedule>& all,
-                                  int root = 0, int segment_count = 1, bool equal_blocks = false);
+std::optional<std::string> verify(Collective collective, GroupSchedules all, int root = 0,
+                                  int segment_count = 1, bool equal_blocks = false);
 // Builds and verifies a row for one n; `host` and `node` as in Where.
 std::optional<std::string> verify(const AlgorithmRow& row, int n, int root = 0,
                                   int segment_count = 1, std::span<const int> host = {},
@@ -45,7 +48,15 @@ std::optional<std::string> verify(const AlgorithmRow& row, int n, int root = 0,
 // Whether the schedules are proved and every sum is ((x0 + x1) + x2) + ... by rank number, up to
 // commutation. Such sums have the same bits whatever the algorithm, its placement and its chunks.
 // (16-bit floats must also be added in one accumulation: plan.h.)
-bool reduces_in_rank_order(Collective collective, const std::vector<Schedule>& all, int root = 0,
+bool reduces_in_rank_order(Collective collective, GroupSchedules all, int root = 0,
                            int segment_count = 1, bool equal_blocks = false);
+
+// Both at once, in the time of one.
+struct Verdict {
+  std::optional<std::string> flaw;
+  bool in_rank_order = false;
+};
+Verdict prove(Collective collective, GroupSchedules all, int root = 0, int segment_count = 1,
+              bool equal_blocks = false);
 
 }  // namespace ringwood

@@ -3,134 +3,125 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 #include <tuple>
+#include <utility>
 
 namespace ringwood {
 namespace {
 
+using Completed = std::function<void(const Event&)>;
+
 class Runner {
  public:
-  Runner(const std::vector<Schedule>& all, const std::vector<Graph>& graphs, const Messages& m)
+  Runner(GroupSchedules all, const Graphs& graphs, const Messages& messages,
+         const Completed& completed)
       : all_(all),
         graphs_(graphs),
-        first_(m.first),
-        mate_(m.mate),
-        link_next_(m.first.back(), -1),
-        waits_for_(m.first.back()),
-        state_(m.first.back(), State::blocked) {
-    for (size_t r = 0; r < all_.size(); ++r) {
-      std::copy(graphs_[r].predecessors.begin(), graphs_[r].predecessors.end(),
-                waits_for_.begin() + first_[r]);
-    }
-    for (size_t i = 0; i < m.messages.size(); ++i) {
-      const auto& message = m.messages[i];
-      if (i == 0) continue;
-      const auto& before = m.messages[i - 1];
-      if (before.from != message.from || before.to != message.to) continue;
-      link_next_[before.send] = message.send;
-      link_next_[before.recv] = message.recv;
-      ++waits_for_[message.send];
-      ++waits_for_[message.recv];
-    }
-  }
+        messages_(messages),
+        completed_(completed),
+        waits_for_(messages.steps()),
+        posted_(messages.links(), kNone) {}
 
-  Execution run() {
-    for (int32_t step = 0; step < first_.back(); ++step) post_if_free(step);
-    for (size_t at = 0; at < posted_.size(); ++at) {
-      const int32_t step = posted_[at], mate = mate_[step];
-      if (mate < 0) {
-        const int rank = rank_of(step);
-        execution_.events.push_back({rank, step - first_[rank]});
-      } else if (state_[mate] == State::posted && state_[step] == State::posted) {
-        record_message(step, mate);
-        complete(mate);
-      } else {
-        continue;
-      }
-      complete(step);
+  std::optional<std::string> run() {
+    for (int rank = 0; rank < all_.size(); ++rank) {
+      const std::vector<int32_t>& predecessors = graphs_[rank].predecessors;
+      const std::vector<bool> first = messages_.first_on_links(rank);
+      for (size_t i = 0; i < first.size(); ++i)
+        waits_for(rank, static_cast<int32_t>(i)) = predecessors[i] + (first[i] ? 0 : 1);
     }
-    for (int32_t step = 0; step < first_.back(); ++step) {
-      if (state_[step] != State::done) {
-        execution_.flaw = deadlock(step);
-        break;
-      }
+    for (int rank = 0; rank < all_.size(); ++rank) {
+      const std::vector<int32_t>& predecessors = graphs_[rank].predecessors;
+      const std::vector<bool> first = messages_.first_on_links(rank);
+      for (size_t i = 0; i < first.size(); ++i)
+        if (predecessors[i] == 0 && first[i]) post(rank, static_cast<int32_t>(i));
+      finish_what_can();
     }
-    return std::move(execution_);
+    for (int rank = 0; rank < all_.size(); ++rank)
+      for (int32_t step = 0; step < all_[rank].size(); ++step)
+        if (waits_for(rank, step) != kDone) return deadlock({rank, step});
+    return std::nullopt;
   }
 
  private:
-  enum class State : uint8_t { blocked, posted, done };
+  static constexpr int32_t kNone = Messages::kNone, kDone = -1;
+  struct Place {
+    int rank;
+    int32_t step;
+    bool operator==(const Place&) const = default;
+  };
 
-  int rank_of(int32_t step) const {
-    return static_cast<int>(std::upper_bound(first_.begin(), first_.end(), step) - first_.begin()) -
-           1;
+  int32_t& waits_for(int rank, int32_t step) {
+    return waits_for_[messages_.first_step(rank) + step];
   }
+  int32_t waits_for(Place at) const { return waits_for_[messages_.first_step(at.rank) + at.step]; }
 
-  bool sends(int32_t step) const {
-    const int rank = rank_of(step);
-    return all_[rank].steps[step - first_[rank]].kind == StepKind::send;
-  }
-
-  void record_message(int32_t a, int32_t b) {
-    const auto [send, recv] = sends(a) ? std::pair(a, b) : std::pair(b, a);
-    const int from = rank_of(send), to = rank_of(recv);
-    execution_.events.push_back({from, send - first_[from], to, recv - first_[to]});
-  }
-
-  void post_if_free(int32_t step) {
-    if (waits_for_[step] != 0) return;
-    state_[step] = State::posted;
-    posted_.push_back(step);
-  }
-
-  void release(int32_t step) {
-    --waits_for_[step];
-    post_if_free(step);
-  }
-
-  void complete(int32_t step) {
-    state_[step] = State::done;
-    const int rank = rank_of(step), i = step - first_[rank];
-    const Graph& graph = graphs_[rank];
-    for (int32_t at = graph.offset[i]; at < graph.offset[i + 1]; ++at) {
-      release(first_[rank] + graph.successor[at]);
+  // Of a link one step of one end at most is posted and not done, because its ends keep its order.
+  void post(int rank, int32_t i) {
+    const Step step = all_[rank].step(i);
+    if (step.peer < 0) return ready_.push_back({rank, i});
+    int32_t& other = posted_[messages_.link(rank, i)];
+    if (other == kNone) {
+      other = i;
+      return;
     }
-    if (link_next_[step] >= 0) release(link_next_[step]);
+    const int32_t mate = std::exchange(other, kNone);
+    const bool sends = step.kind == StepKind::send;
+    ready_.push_back(sends ? Event{rank, i, step.peer, mate} : Event{step.peer, mate, rank, i});
   }
 
-  // The earliest step for which `step` waits on its own rank; itself when it is posted.
-  int32_t root_cause(int32_t step) const {
-    while (state_[step] == State::blocked) {
-      const int rank = rank_of(step);
-      const Graph& graph = graphs_[rank];
-      for (int32_t before = first_[rank]; before < step; ++before) {
-        if (state_[before] == State::done) continue;
+  void finish_what_can() {
+    for (; !ready_.empty(); ready_.pop_front()) {
+      const Event event = ready_.front();
+      if (completed_) completed_(event);
+      if (event.to >= 0) complete(event.to, event.to_step);
+      complete(event.rank, event.step);
+    }
+  }
+
+  void release(int rank, int32_t step) {
+    if (--waits_for(rank, step) == 0) post(rank, step);
+  }
+
+  void complete(int rank, int32_t step) {
+    waits_for(rank, step) = kDone;
+    const Graph& graph = graphs_[rank];
+    for (int32_t at = graph.offset[step]; at < graph.offset[step + 1]; ++at)
+      release(rank, graph.successor[at]);
+    const int32_t next = messages_.next(rank, step);
+    if (next != kNone) release(rank, next);
+  }
+
+  // The earliest step for which `at` waits on its own rank; itself when it is posted.
+  Place root_cause(Place at) const {
+    const Graph& graph = graphs_[at.rank];
+    while (waits_for(at) > 0) {
+      for (int32_t before = 0; before < at.step; ++before) {
+        if (waits_for({at.rank, before}) == kDone) continue;
         const auto begin = graph.successor.begin();
-        const int32_t i = before - first_[rank];
-        const bool hazard = std::binary_search(begin + graph.offset[i], begin + graph.offset[i + 1],
-                                               step - first_[rank]);
-        if (!hazard && link_next_[before] != step) continue;
-        step = before;
+        const bool hazard = std::binary_search(begin + graph.offset[before],
+                                               begin + graph.offset[before + 1], at.step);
+        if (!hazard && messages_.next(at.rank, before) != at.step) continue;
+        at.step = before;
         break;
       }
     }
-    return step;
+    return at;
   }
 
   // Every stuck step waits, on its own rank, for a posted step, whose mate is stuck in turn.
   // Following that must return to an earlier step: the cycle is the counterexample.
-  std::string deadlock(int32_t stuck) const {
-    std::vector<int32_t> path;
-    int32_t at = root_cause(stuck);
+  std::string deadlock(Place stuck) const {
+    std::vector<Place> path;
+    Place at = root_cause(stuck);
     auto seen = path.end();
     while ((seen = std::find(path.begin(), path.end(), at)) == path.end()) {
       path.push_back(at);
-      at = root_cause(mate_[at]);
+      at = root_cause({all_[at.rank].step(at.step).peer, messages_.mate(at.rank, at.step)});
     }
     path.erase(path.begin(), seen);
-    auto words = [&](int32_t step) {
-      const int rank = rank_of(step);
-      return std::tuple(rank, step - first_[rank], print(all_[rank].steps[step - first_[rank]]));
+    auto words = [&](Place of) {
+      return std::tuple(of.rank, of.step, print(all_[of.rank].step(of.step)));
     };
     const auto [rank, step, text] = words(path[0]);
     std::string result = fmt::format("deadlock: rank {} step {} ({})", rank, step, text);
@@ -143,22 +134,20 @@ class Runner {
     return path.size() > kShown ? result + " and so on" : result;
   }
 
-  const std::vector<Schedule>& all_;
-  const std::vector<Graph>& graphs_;
-  const std::vector<int32_t>& first_;
-  const std::vector<int32_t>& mate_;  // -1: a local step
-  std::vector<int32_t> link_next_;    // the next step of the same link direction, -1: the last
-  std::vector<int32_t> waits_for_;    // number of steps to complete before this one is posted
-  std::vector<State> state_;
-  std::vector<int32_t> posted_;  // in order of posting
-  Execution execution_;
+  const GroupSchedules all_;
+  const Graphs& graphs_;
+  const Messages& messages_;
+  const Completed& completed_;
+  std::vector<int32_t> waits_for_;  // by step: the number to complete before it is posted; kDone
+  std::vector<int32_t> posted_;     // by link: the step whose other end is not posted; kNone
+  std::deque<Event> ready_;         // posted on all its ranks
 };
 
 }  // namespace
 
-Execution run_unbuffered(const std::vector<Schedule>& all, const std::vector<Graph>& graphs,
-                         const Messages& messages) {
-  return Runner(all, graphs, messages).run();
+std::optional<std::string> run_unbuffered(GroupSchedules all, const Graphs& graphs,
+                                          const Messages& messages, const Completed& completed) {
+  return Runner(all, graphs, messages, completed).run();
 }
 
 }  // namespace ringwood

@@ -12,11 +12,33 @@ constexpr int kPrintedTerms = 8;
 }  // namespace
 
 Expressions::Id Expressions::sum(Id a, Id b) {
-  const auto [low, high] = std::minmax(a, b);
-  const Id next = first_sum_ + static_cast<Id>(sums_.size());
-  const auto [at, is_new] = known_.try_emplace(uint64_t{low} << 32 | high, next);
-  if (is_new) sums_.push_back({low, high});
-  return at->second;
+  const Operands operands = std::minmax({a, b});
+  if (4 * (sums_.size() + 1) > 3 * known_.size()) enlarge();
+  uint32_t& known = known_[place_of(operands)];
+  if (known == 0) {
+    sums_.push_back(operands);
+    known = static_cast<uint32_t>(sums_.size());
+  }
+  return first_sum_ + known - 1;
+}
+
+size_t Expressions::place_of(Operands of) const {
+  const size_t mask = known_.size() - 1;
+  // Mixed so that the lowest bits, which are the place, depend on all (the end of splitmix64).
+  uint64_t hash = (uint64_t{of.first} << 32 | of.second) + 0x9E3779B97F4A7C15;
+  hash = (hash ^ hash >> 30) * 0xBF58476D1CE4E5B9;
+  hash = (hash ^ hash >> 27) * 0x94D049BB133111EB;
+  size_t place = (hash ^ hash >> 31) & mask;
+  while (known_[place] != 0 && sums_[known_[place] - 1] != of) place = (place + 1) & mask;
+  return place;
+}
+
+void Expressions::enlarge() {
+  const size_t size = std::max<size_t>(2 * known_.size(), 64);
+  known_ = {};  // before the larger one is made
+  known_.resize(size);
+  for (size_t i = 0; i < sums_.size(); ++i)
+    known_[place_of(sums_[i])] = static_cast<uint32_t>(i + 1);
 }
 
 // Represented as a sum with nothing, which is an operand of no other sum.

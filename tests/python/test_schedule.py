@@ -67,6 +67,20 @@ def test_a_text_is_proved_and_drawn(tmp_path):
     assert refuted.stdout.startswith("refuted: rank 2 step 0 (send 3 [0]) reads chunk 0")
 
 
+@pytest.mark.parametrize(
+    "collective, row",
+    [("all_reduce", "ring"), ("all_reduce", "direct"), ("all_to_all", "pairwise")],
+)
+def test_a_thousand_ranks_are_proved_in_little_memory(collective, row):
+    """Two or four million steps, of which those of one rank are stored."""
+    command = [str(BINARY), "schedule", "verify", collective, row, "--ranks", "1000", "--json"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment())
+    report = json.loads(process.stdout.read())
+    _, status, usage = os.wait4(process.pid, 0)
+    assert status == 0 and report["proved"]
+    assert usage.ru_maxrss < 120 << 10
+
+
 def test_rank_order_is_told():
     done = run("schedule", "verify", "all_reduce", "rank_order", "--ranks", "7", "--segments", "2")
     assert done.stdout.endswith("sums in rank order\n")

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "collectives/schedule/shared_schedules.h"
+
 namespace ringwood {
 namespace {
 
@@ -287,6 +289,36 @@ TEST(Verifier, RankOrderNeedsAProvedReduction) {
                                        parse_schedule("schedule rank 1 of 2 chunks 1")};
   EXPECT_FALSE(reduces_in_rank_order(Collective::all_reduce, wrong));
   EXPECT_FALSE(reduces_in_rank_order(Collective::all_reduce, {}));
+}
+
+// Ranks that share a list of steps (shared_schedules.h), but for one.
+TEST(Verifier, FindsOneWrongScheduleAmongRotations) {
+  constexpr int kRanks = 7, kWrong = 3;
+  const auto words = [&](void (*damage)(Schedule&)) {
+    std::vector<Schedule> all =
+        build_all(*find_algorithm(Collective::all_reduce, "ring"), {0, kRanks, 0, {}});
+    damage(all[kWrong]);
+    SharedSchedules shared(Collective::all_reduce);
+    for (const Schedule& schedule : all) shared.add(schedule);
+    EXPECT_EQ(shared.lists(), 2);
+    const std::string said = verify(Collective::all_reduce, shared).value_or("");
+    EXPECT_EQ(said, verify(Collective::all_reduce, all).value_or(""));
+    EXPECT_EQ(said, prove(Collective::all_reduce, shared).flaw.value_or(""));
+    return said;
+  };
+  EXPECT_EQ(words([](Schedule& s) { s.steps[4].src.first = 5; }),
+            "rank 3 step 4 (send 4 [5]) meets rank 4 step 5 (recv_reduce 3 [1]), whose size may "
+            "differ");
+  EXPECT_EQ(words([](Schedule& s) { s.steps[5].kind = StepKind::recv; }),
+            "rank 0 chunk 0 lacks rank 3's chunk 0");
+  EXPECT_EQ(words([](Schedule& s) { s.steps.pop_back(); }),
+            "rank 2 step 22 (send 3 [5]) has no receive at rank 3");
+  EXPECT_EQ(words([](Schedule& s) { s.steps[8].peer = 5; }),
+            "rank 4 step 23 (recv 3 [6]) has no send at rank 3");
+  EXPECT_EQ(words([](Schedule& s) {
+              s.steps[2].src = {7, 1};
+            }),
+            "rank 3 step 2 (send 4 [7]) names chunks beyond the 7 there are");
 }
 
 TEST(Verifier, RefusesRowsOutOfTheirRange) {

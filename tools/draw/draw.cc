@@ -18,27 +18,27 @@ namespace {
 }
 
 // Checks what the execution below assumes.
-void check_ranges(const std::vector<Schedule>& all, int root) {
-  const int n = static_cast<int>(all.size());
+void check_ranges(GroupSchedules all, int root) {
+  const int n = all.size();
   if (n == 0) refuse_picture("there are none");
   if (root < 0 || root >= n) refuse_picture(fmt::format("root {} is not one of {} ranks", root, n));
   for (int rank = 0; rank < n; ++rank) {
-    const Schedule& s = all[rank];
+    const ScheduleView s = all[rank];
     if (s.rank != rank || s.n != n || s.chunks != all[0].chunks) {
       refuse_picture(fmt::format("number {} of {} says rank {} of {} with {} chunks, not {}", rank,
                                  n, s.rank, s.n, s.chunks, all[0].chunks));
     }
-    const int64_t total = s.chunks + static_cast<int64_t>(s.scratch.size());
+    const int64_t total = s.chunks + int64_t{s.scratch_size()};
     auto outside = [&](Span span) {
       return span.first < 0 || span.count < 0 || int64_t{span.first} + span.count > total;
     };
-    for (size_t i = 0; i < s.steps.size(); ++i) {
-      const Step& step = s.steps[i];
+    for (int32_t i = 0; i < s.size(); ++i) {
+      const Step step = s.step(i);
       const bool local = step.kind == StepKind::reduce || step.kind == StepKind::copy;
       const bool bad_peer = !local && (step.peer < 0 || step.peer >= n || step.peer == rank);
       const bool uneven = local && step.src.count != step.dst.count;
       if (!bad_peer && !uneven && !outside(step.src) && !outside(step.dst)) continue;
-      refuse_picture(step_words(all, rank, static_cast<int>(i)) + " is out of range");
+      refuse_picture(step_words(all, rank, i) + " is out of range");
     }
   }
 }
@@ -46,53 +46,52 @@ void check_ranges(const std::vector<Schedule>& all, int root) {
 // When everything happens, by the rounds of draw.h.
 class Rounds {
  public:
-  explicit Rounds(const std::vector<Schedule>& all) : all_(all) {}
+  explicit Rounds(GroupSchedules all) : all_(all), messages_(all) {}
 
   // `sent(event, ready, time)`: a message leaves when its sender is ready, and arrives.
   template <class Sent>
-  void run(const Messages& messages, Sent&& sent) {
-    if (messages.flaw) refuse_picture(*messages.flaw);
-    for (const Schedule& s : all_) graphs_.push_back(derive(s));
-    const Execution execution = run_unbuffered(all_, graphs_, messages);
-    if (execution.flaw) refuse_picture(*execution.flaw);
-    for (const Schedule& s : all_) {
-      ready_.emplace_back(s.steps.size(), 0);
-      end_.emplace_back(s.steps.size(), 0);
-      arrived_.emplace_back(all_.size(), 0);
-    }
-    for (const Event& event : execution.events) take(event, sent);
+  void run(Sent&& sent) {
+    if (messages_.flaw) refuse_picture(*messages_.flaw);
+    const Graphs graphs(all_);
+    time_.assign(messages_.steps(), 0);
+    arrived_.assign(messages_.links(), 0);
+    const auto flaw = run_unbuffered(all_, graphs, messages_,
+                                     [&](const Event& event) { take(event, graphs, sent); });
+    if (flaw) refuse_picture(*flaw);
   }
   int total() const { return total_; }
-  int end(int rank, int step) const { return end_[rank][step]; }
+  int end(int rank, int step) const { return time_[messages_.first_step(rank) + step]; }
+  const Messages& messages() const { return messages_; }
 
  private:
   template <class Sent>
-  void take(const Event& event, Sent& sent) {
-    const int ready = ready_[event.rank][event.step];
+  void take(const Event& event, const Graphs& graphs, Sent& sent) {
+    const int ready = end(event.rank, event.step);
     int time = ready;
     if (event.to >= 0) {
-      int& before = arrived_[event.rank][event.to];
-      before = time = std::max({ready + 1, ready_[event.to][event.to_step], before});
+      int32_t& before = arrived_[messages_.link(event.rank, event.step)];
+      before = time = std::max({ready + 1, end(event.to, event.to_step), before});
       sent(event, ready, time);
-      release(event.to, event.to_step, time);
+      release(graphs, event.to, event.to_step, time);
     }
     total_ = std::max(total_, time);
-    release(event.rank, event.step, time);
+    release(graphs, event.rank, event.step, time);
   }
 
-  void release(int rank, int step, int time) {
-    end_[rank][step] = time;
-    const Graph& graph = graphs_[rank];
+  void release(const Graphs& graphs, int rank, int step, int time) {
+    int32_t* times = time_.data() + messages_.first_step(rank);
+    times[step] = time;
+    const Graph& graph = graphs[rank];
     for (int32_t at = graph.offset[step]; at < graph.offset[step + 1]; ++at) {
-      int& ready = ready_[rank][graph.successor[at]];
+      int32_t& ready = times[graph.successor[at]];
       ready = std::max(ready, time);
     }
   }
 
-  const std::vector<Schedule>& all_;
-  std::vector<Graph> graphs_;
-  std::vector<std::vector<int>> ready_, end_;  // by rank and step
-  std::vector<std::vector<int>> arrived_;      // by sender and receiver: when the last message did
+  const GroupSchedules all_;
+  const Messages messages_;
+  std::vector<int32_t> time_;     // by step: when it is ready, and from its event on when it ends
+  std::vector<int32_t> arrived_;  // by link: when the last message did
   int total_ = 0;
 };
 
@@ -110,15 +109,14 @@ class Tracer {
         rounds_(all) {}
 
   Picture run() {
-    const Messages messages = pair_messages(all_);
     for (const Schedule& s : all_) arrow_.emplace_back(s.steps.size(), -1);
-    rounds_.run(messages, [this](const Event& event, int ready, int time) {
+    rounds_.run([this](const Event& event, int ready, int time) {
       const bool adds = all_[event.to].steps[event.to_step].kind == StepKind::recv_reduce;
       arrow_[event.rank][event.step] = static_cast<int>(picture_.arrows.size());
       picture_.arrows.push_back({ready, time, event.rank, event.to, adds, {}});
     });
     picture_.rounds = rounds_.total();
-    execute(all_, messages, *this);
+    execute(all_, rounds_.messages(), *this);
     finish();
     return std::move(picture_);
   }
@@ -191,10 +189,10 @@ Picture lay_out(Collective collective, const std::vector<Schedule>& all, int roo
   return Tracer(collective, all, root).run();
 }
 
-int count_rounds(const std::vector<Schedule>& all, int root) {
+int count_rounds(GroupSchedules all, int root) {
   check_ranges(all, root);
   Rounds rounds(all);
-  rounds.run(pair_messages(all), [](const Event&, int, int) {});
+  rounds.run([](const Event&, int, int) {});
   return rounds.total();
 }
 

@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "collectives/schedule/group_schedules.h"
 #include "collectives/schedule/schedule.h"
 
 namespace ringwood {
@@ -38,7 +39,7 @@ struct Picture {
 Picture lay_out(Collective collective, const std::vector<Schedule>& all, int root = 0);
 
 // Picture::rounds, without the memory that the picture takes: rounds x ranks x chunks.
-int count_rounds(const std::vector<Schedule>& all, int root = 0);
+int count_rounds(GroupSchedules all, int root = 0);
 
 // "[0 2 4:6]", or "" for none. Precondition: ascending.
 std::string print_chunks(const std::vector<int>& chunks);

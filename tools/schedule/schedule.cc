@@ -31,7 +31,8 @@ Schedules in_segments(const TypedSchedule& typed) {
 }
 
 // What every object of --json begins with.
-Json heading(const TypedSchedule& typed, const Schedules& schedules) {
+template <class Source>  // Schedules, ManySchedules
+Json heading(const TypedSchedule& typed, const Source& schedules) {
   Json object = {{"version", RINGWOOD_VERSION},
                  {"collective", to_string(schedules.collective)},
                  {"algorithm", nullptr},
@@ -91,24 +92,30 @@ struct Proof {
   bool rank_order = false, rounds_each = false;
 };
 
-Proof prove(const TypedSchedule& typed, const Schedules& schedules) {
-  const auto& [collective, all, hosts, row] = schedules;
+Proof prove(const TypedSchedule& typed, const ManySchedules& schedules) {
+  const Collective collective = schedules.collective;
+  const SharedSchedules& all = schedules.all;
+  const auto verdict = [&](bool equal_blocks) {
+    return ringwood::prove(collective, all, typed.root, typed.segments, equal_blocks);
+  };
   Proof proof;
-  proof.flaw = verify(collective, all, typed.root, typed.segments);
-  proof.equal_blocks =
-      proof.flaw && !verify(collective, all, typed.root, typed.segments, /*equal_blocks=*/true);
-  if (proof.equal_blocks) proof.flaw.reset();
-  if (proof.flaw) return proof;
-  for (const Schedule& schedule : all) proof.steps += schedule.steps.size();
+  Verdict found = verdict(false);
+  proof.flaw = found.flaw;
+  if (found.flaw) {
+    found = verdict(true);
+    if (found.flaw) return proof;
+    proof.equal_blocks = true;
+    proof.flaw.reset();
+  }
+  for (int rank = 0; rank < all.size(); ++rank) proof.steps += all[rank].size();
   proof.rounds = count_rounds(all, typed.root);
-  proof.rank_order =
-      reduces_in_rank_order(collective, all, typed.root, typed.segments, proof.equal_blocks);
+  proof.rank_order = found.in_rank_order;
   proof.rounds_each = reduces(collective) && !trace_sums(collective, all).accumulations_agree;
   return proof;
 }
 
 int verify_them(const TypedSchedule& typed) {
-  const Schedules schedules = in_segments(typed);
+  const ManySchedules schedules = read_many_schedules(typed);
   const Proof proof = prove(typed, schedules);
   const int code = proof.flaw ? 1 : 0;
   if (typed.json) {

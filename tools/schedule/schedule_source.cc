@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
+#include "collectives/schedule/compose.h"
 #include "tools/command/text_files.h"
 #include "tools/launch.h"
 #include "tools/prediction.h"
@@ -21,21 +24,33 @@ std::string names(Collective collective, const Where& where) {
   return result;
 }
 
-Schedules from_table(const TypedSchedule& typed, Collective collective) {
+struct Chosen {
+  const AlgorithmRow* row;
   std::vector<int> hosts;
-  if (!typed.hosts.empty()) hosts = places_of({typed.hosts, typed.ranks}, kDrawnRanks);
-  const int n = !hosts.empty()    ? static_cast<int>(hosts.size())
-                : typed.ranks > 0 ? typed.ranks
-                                  : kDrawnRanks;
-  const Where where{0, n, typed.root, hosts};
+  int n, root;
+  Where where(int rank) const { return {rank, n, root, hosts}; }
+};
+
+Chosen choose(const TypedSchedule& typed, Collective collective) {
+  Chosen chosen{find_algorithm(collective, typed.algorithm), {}, kDrawnRanks, typed.root};
+  if (!typed.hosts.empty()) chosen.hosts = places_of({typed.hosts, typed.ranks}, kDrawnRanks);
+  const int n = !chosen.hosts.empty() ? static_cast<int>(chosen.hosts.size())
+                : typed.ranks > 0     ? typed.ranks
+                                      : kDrawnRanks;
+  chosen.n = n;
   if (typed.root >= n) refuse(fmt::format("root {} is not one of {} ranks", typed.root, n));
-  const AlgorithmRow* row = find_algorithm(collective, typed.algorithm);
-  if (!row || !row->accepts(where)) {
+  if (!chosen.row || !chosen.row->accepts(chosen.where(0))) {
     refuse(fmt::format("no algorithm '{}' for {} of {} ranks{}; there are: {}", typed.algorithm,
-                       to_string(collective), n, hosts.empty() ? "" : " on these hosts",
-                       names(collective, where)));
+                       to_string(collective), n, chosen.hosts.empty() ? "" : " on these hosts",
+                       names(collective, chosen.where(0))));
   }
-  return {collective, build_all(*row, where), std::move(hosts), row};
+  return chosen;
+}
+
+Schedules from_table(const TypedSchedule& typed, Collective collective) {
+  Chosen chosen = choose(typed, collective);
+  std::vector<Schedule> all = build_all(*chosen.row, chosen.where(0));
+  return {collective, std::move(all), std::move(chosen.hosts), chosen.row};
 }
 
 Schedules from_text(const TypedSchedule& typed, Collective collective) {
@@ -45,13 +60,33 @@ Schedules from_text(const TypedSchedule& typed, Collective collective) {
   return found;
 }
 
-}  // namespace
-
-Schedules read_schedules(const TypedSchedule& typed) {
+Collective collective_of(const TypedSchedule& typed) {
   const Collective collective = parse_collective(typed.collective);
   if (typed.file.empty() == typed.algorithm.empty())
     refuse("give either an algorithm (see ringwood algorithms) or --file with a schedule's text");
+  return collective;
+}
+
+}  // namespace
+
+Schedules read_schedules(const TypedSchedule& typed) {
+  const Collective collective = collective_of(typed);
   return typed.file.empty() ? from_table(typed, collective) : from_text(typed, collective);
+}
+
+ManySchedules read_many_schedules(const TypedSchedule& typed) {
+  const Collective collective = collective_of(typed);
+  ManySchedules found{collective, SharedSchedules(collective), nullptr};
+  if (!typed.file.empty()) {
+    const Schedules text = from_text(typed, collective);
+    for (const Schedule& schedule : text.all) found.all.add(segments(schedule, typed.segments));
+    return found;
+  }
+  const Chosen chosen = choose(typed, collective);
+  found.row = chosen.row;
+  for (int rank = 0; rank < chosen.n; ++rank)
+    found.all.add(segments(chosen.row->build(chosen.where(rank)), typed.segments));
+  return found;
 }
 
 }  // namespace ringwood::tools

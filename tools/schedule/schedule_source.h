@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "collectives/algorithms/algorithms.h"
+#include "collectives/schedule/shared_schedules.h"
 
 namespace ringwood::tools {
 
@@ -29,5 +30,16 @@ struct Schedules {
 
 // Throws Error(invalid_argument) for what does not fit together.
 Schedules read_schedules(const TypedSchedule& typed);
+
+// Each distinct list of steps once, in the segments that are typed: for many ranks.
+struct ManySchedules {
+  Collective collective = Collective::barrier;
+  SharedSchedules all;
+  const AlgorithmRow* row = nullptr;  // null: from a text
+
+  int n() const { return all.size(); }
+};
+// Throws as read_schedules() does.
+ManySchedules read_many_schedules(const TypedSchedule& typed);
 
 }  // namespace ringwood::tools
