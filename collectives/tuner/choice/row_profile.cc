@@ -209,22 +209,28 @@ class Profiler {
       const SharedPlacement& on = siblings_.with_slow_hosts(hosts);
       return on && all(on, kStepsOfASibling, samples);
     }
-    const SharedPlacement& on = siblings_.get(hosts, k);
-    return quotient(on, samples) || all(on, kStepsOfASibling, samples);
+    const SharedPlacement& on = leaves_ ? siblings_.with_leaves(hosts, k) : siblings_.get(hosts, k);
+    return quotient(on, samples) || all(on, leaves_ ? kSomeSteps : kStepsOfASibling, samples);
   }
 
-  // Samples of this many hosts of k ranks.
+  // Samples of this many hosts of k ranks. Best are two that have several leaves each, as the group
+  // has: the first doubling that leaves a leaf adds more than another one does.
   bool by_hosts(int hosts, int k, std::vector<RowSample>& samples) {
+    leaves_ = false;
     if (sample(hosts, k, samples)) return true;
-    for (const auto& [shorter, longer] : pairs(hosts, kMaxSibling / k)) {
-      if (two(
-              longer, shorter, hosts, samples,
-              [&](int h, auto& into) { return sample(h, k, into); },
-              [&](int h) {
-                return std::pair{h, k};
-              }))
-        return true;
-    }
+    const std::vector<std::pair<int, int>> lengths = pairs(hosts, kMaxSibling / k);
+    for (const bool leaves : {true, false})
+      for (const auto& [shorter, longer] : lengths) {
+        leaves_ = leaves && siblings_.with_leaves(shorter, k);
+        if (leaves && !leaves_) continue;
+        if (two(
+                longer, shorter, hosts, samples,
+                [&](int h, auto& into) { return sample(h, k, into); },
+                [&](int h) {
+                  return std::pair{h, k};
+                }))
+          return true;
+      }
     return false;
   }
 
@@ -268,6 +274,8 @@ class Profiler {
            const Sample& sample, const Size& size) {
     Axis axis{shorter, longer, whole};
     std::vector<RowSample> small, large;
+    // Of a few leaves a rank that sends to all has more peers in its own than it has in the group.
+    if (leaves_ && by_messages(size(whole), size(longer))) return false;
     if (!sample(shorter, small) || !sample(longer, large)) return false;
     axis.affine = is_affine(size(whole), size(longer), small, large);
     const double f = axis.extent();
@@ -283,19 +291,22 @@ class Profiler {
     return true;
   }
 
-  // The messages of a rank grow nearly as the ranks do, from the longer sibling to the group; or
-  // the chain of steps that wait for each other, from sibling to sibling.
-  bool is_affine(std::pair<int, int> whole, std::pair<int, int> longer,
-                 const std::vector<RowSample>& small, const std::vector<RowSample>& large) {
+  // The messages of a rank grow nearly as the ranks do, from the longer sibling to the group.
+  bool by_messages(std::pair<int, int> whole, std::pair<int, int> longer) {
     const SharedPlacement &a = siblings_.get(whole.first, whole.second),
                           &b = siblings_.get(longer.first, longer.second);
     const auto accepted = [&](const SharedPlacement& p) { return row_.accepts(p->where(0)); };
-    if (accepted(a) && accepted(b)) {
-      const auto before = static_cast<double>(lengths(b).messages),
-                 after = static_cast<double>(lengths(a).messages);
-      constexpr double kMoreThanLogarithmic = 1.2;
-      if (after * after > before * before * a->n / b->n * kMoreThanLogarithmic) return true;
-    }
+    if (!accepted(a) || !accepted(b)) return false;
+    const auto before = static_cast<double>(lengths(b).messages),
+               after = static_cast<double>(lengths(a).messages);
+    constexpr double kMoreThanLogarithmic = 1.2;
+    return after * after > before * before * a->n / b->n * kMoreThanLogarithmic;
+  }
+
+  // They do; or the chain of steps that wait for each other does, from sibling to sibling.
+  bool is_affine(std::pair<int, int> whole, std::pair<int, int> longer,
+                 const std::vector<RowSample>& small, const std::vector<RowSample>& large) {
+    if (by_messages(whole, longer)) return true;
     const RowSample &s = small.back(), &l = large.back();
     const double as_chains = (l.placement->n - 1.0) / std::max(1.0, s.placement->n - 1.0);
     const double as_trees = doublings(l.placement->n) / std::max(1.0, doublings(s.placement->n));
@@ -332,6 +343,7 @@ class Profiler {
   Siblings& siblings_;
   bool many_messages_ = false, many_steps_ = false;  // of a rank
   bool slow_hosts_ = false;                          // samples have them
+  bool leaves_ = false;                              // samples that are being made have them
   RowLengths lengths_;
 };
 

@@ -13,6 +13,12 @@ const SharedPlacement& Siblings::get(int hosts, int ranks_of_a_host) {
   return found;
 }
 
+const SharedPlacement& Siblings::with_leaves(int hosts, int ranks_of_a_host) {
+  const auto [at, is_new] = with_leaves_.try_emplace({hosts, ranks_of_a_host});
+  if (is_new) at->second = sibling_with_leaves(*regular_, hosts, ranks_of_a_host);
+  return at->second;
+}
+
 const SharedPlacement& Siblings::with_slow_hosts(int hosts) {
   const auto [at, is_new] = slow_.try_emplace(hosts);
   if (is_new && whole_->regular()) at->second = sibling_with_exceptions(*whole_, hosts);

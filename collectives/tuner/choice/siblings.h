@@ -18,13 +18,15 @@ class Siblings final {
   const SharedPlacement& regular() const { return regular_; }
   // Of regular(); hosts and ranks of a host are at most its own.
   const SharedPlacement& get(int hosts, int ranks_of_a_host);
+  // The same with its leaf switches. Null where they are not known, or one.
+  const SharedPlacement& with_leaves(int hosts, int ranks_of_a_host);
   // So many hosts of whole(), among them those that are slow, as they are. Null where there are
   // none, too many, or hosts differ in their ranks, too.
   const SharedPlacement& with_slow_hosts(int hosts);
 
  private:
   SharedPlacement whole_, regular_;
-  std::map<std::pair<int, int>, SharedPlacement> siblings_;
+  std::map<std::pair<int, int>, SharedPlacement> siblings_, with_leaves_;
   std::map<int, SharedPlacement> slow_;
 };
 

@@ -124,6 +124,16 @@ SharedPlacement sibling(const Placement& regular, int hosts, int ranks_of_a_host
       restricted(regular, first_ranks(regular.hosts, hosts, ranks_of_a_host), std::move(machine)));
 }
 
+SharedPlacement sibling_with_leaves(const Placement& regular, int hosts, int ranks_of_a_host) {
+  Placement made = *sibling(regular, hosts, ranks_of_a_host);
+  if (std::ssize(made.group_leaves) < hosts) return {};
+  Renumbering leaves;
+  std::vector<int>& known = made.machine.net.leaves;
+  for (int h = 0; h < hosts; ++h) known.push_back(leaves(made.group_leaves[h]));
+  if (std::ranges::count(known, 0) == hosts) return {};
+  return std::make_shared<const Placement>(std::move(made));
+}
+
 SharedPlacement sibling_with_exceptions(const Placement& whole, int hosts) {
   std::map<std::pair<int, int>, HostException> kept;  // by host and rail
   std::set<int> slow;

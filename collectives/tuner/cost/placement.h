@@ -38,6 +38,8 @@ SharedPlacement nearest_regular(const SharedPlacement& placement);
 // Some hosts of a regular placement and the first ranks on each of them, in the order of their
 // numbers. Cores, memory, caches and network of a host are reduced in proportion to its ranks.
 SharedPlacement sibling(const Placement& regular, int hosts, int ranks_of_a_host);
+// The same with the leaf switches of the first hosts. Null where they are not known, or one.
+SharedPlacement sibling_with_leaves(const Placement& regular, int hosts, int ranks_of_a_host);
 
 // The same with the hosts that are not like the others, of a placement of hosts of one size. Each
 // keeps its number, or where there are fewer hosts what is left of it divided by theirs: so it lies

@@ -102,5 +102,30 @@ TEST(CostOfLeaves, OneHostSaysWhatAllSay) {
   }
 }
 
+// A tree's siblings pass leaves as the group does: in hosts that are far from all but the next one
+// each has its part of the uplinks alone, and each doubling seems to add more.
+TEST(CostOfLeaves, SiblingsOfATreeHaveLeaves) {
+  constexpr int kHosts = 32, kEach = 8, kOfALeaf = 4;
+  MachineModel f = network_of([] {
+    std::vector<int> places;
+    for (int r = 0; r < kHosts * kEach; ++r) places.push_back(r / kEach);
+    return places;
+  }());
+  f.net.latency = kNear;
+  f.net.far = PathParameters{kNear, 0.5 / kBeta, 1};
+  for (int h = 0; h < kHosts; ++h) f.net.leaves.push_back(h / kOfALeaf);
+  const SharedPlacement on = placement_of(f, kHosts * kEach);
+  for (const auto& [collective, name] : {std::pair{Collective::broadcast, "hierarchical_striped"},
+                                         {Collective::reduce, "hierarchical_striped"}}) {
+    const AlgorithmRow& row = *find_algorithm(collective, name);
+    std::vector<Schedule> all;
+    for (int r = 0; r < on->n; ++r) all.push_back(row.build(on->where(r)));
+    for (const size_t bytes : {size_t{64} << 10, size_t{256} << 10}) {
+      const double whole = predict(all, Load{collective, bytes}, f).seconds;
+      EXPECT_NEAR(predicted(collective, name, bytes, f) / whole, 1, 0.15) << bytes;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ringwood
