@@ -77,11 +77,7 @@ void set_faults(const RawArguments& typed, SimulateOptions& options) {
   add("dead uplink", typed.dead_uplinks, add_dead_uplink);
   add("slow rank", typed.slow_ranks, add_slow_rank);
   add("late", typed.late, add_late_rank);
-  for (const std::vector<RankFault>* faults : {&options.faults.slow, &options.faults.late})
-    for (const RankFault& fault : *faults)
-      if (fault.rank >= options.query.n)
-        refuse(fmt::format("there is no rank{}: the last one is rank{}", fault.rank,
-                           options.query.n - 1));
+  require_ranks(options.faults, options.query.n);
 }
 
 // The parameters, for the hosts and leaves that were typed.

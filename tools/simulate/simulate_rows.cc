@@ -259,6 +259,13 @@ bool as_one_host(const SimulateOptions& options, const Simulated& simulated, Sim
   return true;
 }
 
+const char* why_not_smaller(const SimulateOptions& options, const Simulated& simulated) {
+  if (simulated.has_empty_chunks()) return "some chunks are empty";
+  if (options.shape.pod > 0) return "no smaller groups of whole pods resemble this one";
+  if (options.shape.leaf > 0) return "no smaller groups of whole leaves resemble this one";
+  return "no smaller groups of equal hosts resemble this one";
+}
+
 // Binds the row's messages, or those of smaller groups. False if it cannot be simulated.
 bool bind(const SimulateOptions& options, Simulated& simulated, SimulatedRow& row, Way way) {
   if (way == Way::extended && simulated.extend(kExtension)) {
@@ -267,12 +274,9 @@ bool bind(const SimulateOptions& options, Simulated& simulated, SimulatedRow& ro
   }
   if (row.messages > static_cast<double>(kMaxMessages)) {
     row.why_not = fmt::format(
-        "{:.0f} million messages are more than the {} million that are simulated where no "
-        "smaller groups of {} resemble this one; the choice estimates {:.1f} us without faults",
-        row.messages / 1e6, kMaxMessages / 1'000'000,
-        options.shape.pod > 0    ? "whole pods"
-        : options.shape.leaf > 0 ? "whole leaves"
-                                 : "equal hosts",
+        "{:.0f} million messages are more than the {} million that are simulated where {}; the "
+        "choice estimates {:.1f} us without faults",
+        row.messages / 1e6, kMaxMessages / 1'000'000, why_not_smaller(options, simulated),
         row.estimate * 1e6);
     return false;
   }

@@ -3,11 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include <fmt/format.h>
-
-#include "collectives/tuner/cost/message_phases.h"
+#include "collectives/tuner/cost/message_simulation.h"
 #include "tools/simulation/machine_queues.h"
-#include "transports/base/error.h"
 
 namespace ringwood {
 namespace {
@@ -18,11 +15,11 @@ std::vector<const Graph*> graphs_of(const Traffic& traffic) {
   return graphs;
 }
 
-class Events : private MessagePhases<Events> {
+class Events : private MessageSimulation<Events> {
  public:
   Events(const Traffic& traffic, const MachineModel& machine, const Network& network,
          const EventsRequest& request)
-      : MessagePhases(traffic.ranks.size(), traffic.messages.size()),
+      : MessageSimulation(traffic.ranks.size(), traffic.messages.size()),
         traffic_(traffic),
         request_(request),
         machines_(traffic, machine, network, request.faults ? *request.faults : Faults{}),
@@ -39,7 +36,7 @@ class Events : private MessagePhases<Events> {
     begin(traffic_.heads, late);
     constexpr size_t kTellEach = 1 << 16;
     size_t events = 0;
-    MessagePhases::run([&] {
+    MessageSimulation::run([&] {
       if (request_.progress && events++ % kTellEach == 0) request_.progress(steps_.done());
       return true;
     });
@@ -54,22 +51,16 @@ class Events : private MessagePhases<Events> {
   }
 
  private:
-  friend MessagePhases;
+  friend MessageSimulation;
 
   std::vector<double> late_ranks() const {
-    const auto n = static_cast<int>(traffic_.ranks.size());
-    std::vector<double> late(n, 0);
+    std::vector<double> late(traffic_.ranks.size(), 0);
     if (!request_.faults) return late;
-    for (const RankFault& fault : request_.faults->late) {
-      if (fault.rank >= n)
-        throw Error(ErrorCode::invalid_argument,
-                    fmt::format("there is no rank{}: the last one is rank{}", fault.rank, n - 1));
-      late[fault.rank] += fault.value;
-    }
+    for (const RankFault& fault : request_.faults->late) late[fault.rank] += fault.value;
     return late;
   }
 
-  // ---- as MessagePhases wants it
+  // ---- as MessageSimulation wants it
 
   const TrafficMessage& ends(int32_t m) const { return traffic_.messages[m]; }
   const CostMessage& price(int32_t m) const { return traffic_.prices[traffic_.messages[m].price]; }
@@ -99,6 +90,7 @@ class Events : private MessagePhases<Events> {
 
 Outcome run_events(const Traffic& traffic, const MachineModel& machine, const Network& network,
                    const EventsRequest& request) {
+  if (request.faults) require_ranks(*request.faults, static_cast<int>(traffic.ranks.size()));
   return Events(traffic, machine, network, request).run();
 }
 

@@ -1,5 +1,5 @@
 // Simulates every rank of a group, with faults: the cost model's phases of a message
-// (cost/message_phases.h) on a network of links.
+// (cost/message_simulation.h) on a network of links.
 //
 // Each rank's thread does its jobs in the order of their times; threads, the cores and the memory
 // of a host, and each link of the network share their time equally among what uses them, each a

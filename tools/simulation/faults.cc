@@ -104,6 +104,14 @@ bool Faults::any() const {
   return !ports.empty() || !links.empty() || !uplinks.empty() || !slow.empty() || !late.empty();
 }
 
+void require_ranks(const Faults& faults, int n) {
+  for (const std::vector<RankFault>* ranks : {&faults.slow, &faults.late})
+    for (const RankFault& fault : *ranks)
+      if (fault.rank >= n)
+        throw Error(ErrorCode::invalid_argument,
+                    fmt::format("there is no rank{}: the last one is rank{}", fault.rank, n - 1));
+}
+
 double parse_seconds(std::string_view what, std::string_view text) {
   struct Unit {
     std::string_view name;

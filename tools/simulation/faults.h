@@ -11,7 +11,7 @@
 //   slow rank    rank5=0.1                    its thread gets a tenth of its core
 //   late         rank3=5ms                    it calls that much later; s, ms, us, ns
 //
-// Plain values. Numbers are not compared with what the group has; Network and run_events() do so.
+// Plain values. Numbers are not compared with what the group has; Network and require_ranks() do so.
 #pragma once
 
 #include <cstdint>
@@ -51,6 +51,9 @@ struct Faults {
   std::vector<RankFault> slow, late;
   bool any() const;
 };
+
+// Throws Error(invalid_argument) where a fault names a rank that is not one of n.
+void require_ranks(const Faults& faults, int n);
 
 // Each adds one fault. Throws Error(invalid_argument) with the form that is wanted, or for a port,
 // link or rank that has one already.

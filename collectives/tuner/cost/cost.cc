@@ -8,7 +8,7 @@
 
 #include "collectives/tuner/cost/cost_model.h"
 #include "collectives/tuner/cost/machines.h"
-#include "collectives/tuner/cost/message_phases.h"
+#include "collectives/tuner/cost/message_simulation.h"
 
 namespace ringwood {
 namespace {
@@ -19,10 +19,10 @@ std::vector<const Graph*> graphs_of(const CostModel& model) {
   return graphs;
 }
 
-class Simulation : private MessagePhases<Simulation> {
+class Simulation : private MessageSimulation<Simulation> {
  public:
   Simulation(const CostModel& model, const Load& load, const MachineModel& machine)
-      : MessagePhases(model.ranks.size(), model.messages.size()),
+      : MessageSimulation(model.ranks.size(), model.messages.size()),
         model_(model),
         most_work_(load.most_work),
         machines_(model, machine),
@@ -36,7 +36,7 @@ class Simulation : private MessagePhases<Simulation> {
   // Returns nothing if most_work ended it.
   std::optional<Prediction> run() {
     begin(model_.heads, std::vector<double>(model_.ranks.size(), 0));
-    if (!MessagePhases::run([&] { return most_work_ == 0 || work() <= most_work_; })) return {};
+    if (!MessageSimulation::run([&] { return most_work_ == 0 || work() <= most_work_; })) return {};
     Prediction result = steps_.result(model_.agreed);
     result.work = work();
     result.seconds = std::max(result.seconds, machines_.busiest_port());
@@ -45,9 +45,9 @@ class Simulation : private MessagePhases<Simulation> {
   size_t work() const { return machines_.work(); }
 
  private:
-  friend MessagePhases;
+  friend MessageSimulation;
 
-  // ---- as MessagePhases wants it
+  // ---- as MessageSimulation wants it
 
   const CostMessage& ends(int32_t m) const { return model_.messages[m]; }
   const CostMessage& price(int32_t m) const { return model_.messages[m]; }

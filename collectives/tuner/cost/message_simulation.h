@@ -40,9 +40,9 @@
 namespace ringwood {
 
 template <class Engine>
-class MessagePhases {
+class MessageSimulation {
  protected:
-  MessagePhases(size_t ranks, size_t messages)
+  MessageSimulation(size_t ranks, size_t messages)
       : threads_(static_cast<int>(ranks)), moving_(messages) {}
 
   // `heads`: the first messages of the links; `late`: by rank when it calls.
