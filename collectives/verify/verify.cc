@@ -112,7 +112,7 @@ class Proof {
       add(&at_end[words * rank], mine);
       return mine;
     };
-    const auto flaw = run_unbuffered(all_, *graphs_, messages, [&](const Event& event) {
+    auto flaw = run_unbuffered(all_, *graphs_, messages, [&](const Event& event) {
       const uint64_t* heard = finish(event.rank, event.step, nullptr);
       if (event.to >= 0) finish(event.to, event.to_step, heard);
     });
@@ -246,8 +246,8 @@ std::optional<std::string> verify(Collective collective, GroupSchedules all, int
   return Proof(rules_of(collective, all, root, segment_count, equal_blocks), all).run();
 }
 
-Verdict prove(Collective collective, GroupSchedules all, int root, int segment_count,
-              bool equal_blocks) {
+ProofResult prove(Collective collective, GroupSchedules all, int root, int segment_count,
+                  bool equal_blocks) {
   if (Flaw flaw = check_shape(collective, all, root, segment_count)) return {flaw, false};
   Proof proof(rules_of(collective, all, root, segment_count, equal_blocks), all);
   if (Flaw flaw = proof.run()) return {flaw, false};

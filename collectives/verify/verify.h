@@ -52,11 +52,11 @@ bool reduces_in_rank_order(Collective collective, GroupSchedules all, int root =
                            int segment_count = 1, bool equal_blocks = false);
 
 // Both at once, in the time of one.
-struct Verdict {
+struct ProofResult {
   std::optional<std::string> flaw;
   bool in_rank_order = false;
 };
-Verdict prove(Collective collective, GroupSchedules all, int root = 0, int segment_count = 1,
-              bool equal_blocks = false);
+ProofResult prove(Collective collective, GroupSchedules all, int root = 0, int segment_count = 1,
+                  bool equal_blocks = false);
 
 }  // namespace ringwood

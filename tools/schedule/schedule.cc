@@ -95,14 +95,14 @@ struct Proof {
 Proof prove(const TypedSchedule& typed, const ManySchedules& schedules) {
   const Collective collective = schedules.collective;
   const SharedSchedules& all = schedules.all;
-  const auto verdict = [&](bool equal_blocks) {
+  const auto proved = [&](bool equal_blocks) {
     return ringwood::prove(collective, all, typed.root, typed.segments, equal_blocks);
   };
   Proof proof;
-  Verdict found = verdict(false);
+  ProofResult found = proved(false);
   proof.flaw = found.flaw;
   if (found.flaw) {
-    found = verdict(true);
+    found = proved(true);
     if (found.flaw) return proof;
     proof.equal_blocks = true;
     proof.flaw.reset();

@@ -11,7 +11,8 @@
 //   slow rank    rank5=0.1                    its thread gets a tenth of its core
 //   late         rank3=5ms                    it calls that much later; s, ms, us, ns
 //
-// Plain values. Numbers are not compared with what the group has; Network and require_ranks() do so.
+// Plain values. Numbers are not compared with what the group has; Network and require_ranks() do
+// so.
 #pragma once
 
 #include <cstdint>

@@ -2,10 +2,10 @@
 // than can be simulated one by one: what it takes with faults beyond what it takes without is
 // extended to the group (extension.h).
 //
-// It has whole pods or leaf switches, or whole hosts where neither is known. Of those that are not like
-// the others, as they have faults, late or slow ranks or the root, none is left out: each keeps its
-// number, or where there are fewer what is left of it divided by theirs, so that it lies to powers
-// of two as it does; the next free number where two would be one. Plain values; pure.
+// It has whole pods or leaf switches, or whole hosts where neither is known. Of those that are not
+// like the others, as they have faults, late or slow ranks or the root, none is left out: each
+// keeps its number, or where there are fewer what is left of it divided by theirs, so that it lies
+// to powers of two as it does; the next free number where two would be one. Plain values; pure.
 #pragma once
 
 #include <optional>
