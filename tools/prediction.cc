@@ -208,6 +208,7 @@ NetworkShape switches_of(const NetworkWords& words) {
     needs(words.oversubscription > 0, "oversubscription", kLeaf);
     needs(shape.adaptive, "routing", kLeaf);
     needs(shape.pod > 0, "pod", kLeaf);
+    needs(words.queue_pairs > 0, "queue-pairs", kLeaf);
   }
   if (shape.pod == 0) {
     constexpr const char* kPod = "--pod, the leaves of a pod";

@@ -38,6 +38,9 @@ Schedule segments(const Schedule& schedule, int count) {
     refuse(fmt::format("segments: the number of segments is {}, give at least 1", count));
   const int chunks = schedule.chunks;
   const int scratch = static_cast<int>(schedule.scratch.size());
+  if ((int64_t{chunks} + scratch) * count > INT32_MAX)
+    refuse(fmt::format("segments: {} chunks in {} segments are more than 2^31", chunks + scratch,
+                       count));
   Schedule result{schedule.rank, schedule.n, chunks * count, {}, {}};
   result.scratch.reserve(schedule.scratch.size() * count);
   for (int segment = 0; segment < count; ++segment) {

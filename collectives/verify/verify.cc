@@ -214,6 +214,9 @@ class Proof {
   ChunkValues<Expressions::Id> values_;
 };
 
+constexpr const char *kTooManyChunks = "more than 2^31 chunks are too many to prove",
+                     *kTooManySteps = "more than 2^31 steps are too many to prove";
+
 // What must be true of `all` before its steps are examined.
 Flaw check_shape(Collective collective, GroupSchedules all, int root, int segment_count) {
   if (all.empty()) return "there are no schedules";
@@ -227,7 +230,10 @@ Flaw check_shape(Collective collective, GroupSchedules all, int root, int segmen
                        to_string(collective), n, segment_count, chunks,
                        free ? "a multiple of " : "", free ? segment_count : required);
   }
-  if (int64_t{n} * chunks > INT32_MAX) return "more than 2^31 chunks are too many to prove";
+  if (int64_t{n} * chunks > INT32_MAX) return kTooManyChunks;
+  int64_t steps = 0;
+  for (int rank = 0; rank < n; ++rank) steps += all[rank].size();
+  if (steps > INT32_MAX) return kTooManySteps;
   return std::nullopt;
 }
 
@@ -239,6 +245,19 @@ Rules rules_of(Collective collective, GroupSchedules all, int root, int segment_
 }
 
 }  // namespace
+
+std::optional<std::string> add_in_segments(SharedSchedules& all, int n, int segment_count,
+                                           const std::function<Schedule(int)>& build) {
+  int64_t steps = 0;
+  for (int rank = 0; rank < n; ++rank) {
+    const Schedule schedule = build(rank);
+    if (int64_t{n} * schedule.chunks * segment_count > INT32_MAX) return kTooManyChunks;
+    steps += static_cast<int64_t>(schedule.steps.size()) * segment_count;
+    if (steps > INT32_MAX) return kTooManySteps;
+    all.add(segments(schedule, segment_count));
+  }
+  return std::nullopt;
+}
 
 std::optional<std::string> verify(Collective collective, GroupSchedules all, int root,
                                   int segment_count, bool equal_blocks) {
@@ -267,8 +286,8 @@ std::optional<std::string> verify(const AlgorithmRow& row, int n, int root, int 
   if (root < 0 || root >= n) return fmt::format("root {} is not one of {} ranks", root, n);
   if (segment_count < 1) return fmt::format("the number of segments is {}", segment_count);
   SharedSchedules all(row.collective);
-  for (int rank = 0; rank < n; ++rank)
-    all.add(segments(row.build({rank, n, root, host, node}), segment_count));
+  const auto build = [&](int rank) { return row.build({rank, n, root, host, node}); };
+  if (Flaw flaw = add_in_segments(all, n, segment_count, build)) return flaw;
   return verify(row.collective, all, root, segment_count, row.sizes == BlockSizes::equal);
 }
 

@@ -24,6 +24,7 @@
 // links) is stored once for all ranks that share it (shared_schedules.h). Pure; any thread.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -44,6 +45,11 @@ std::optional<std::string> verify(Collective collective, GroupSchedules all, int
 std::optional<std::string> verify(const AlgorithmRow& row, int n, int root = 0,
                                   int segment_count = 1, std::span<const int> host = {},
                                   std::span<const int> node = {});
+
+// Adds the n schedules that build(rank) returns, in so many segments. Returns what is too large to
+// prove, before it is built: more than 2^31 - 1 chunks, or steps, of all ranks.
+std::optional<std::string> add_in_segments(SharedSchedules& all, int n, int segment_count,
+                                           const std::function<Schedule(int)>& build);
 
 // Whether the schedules are proved and every sum is ((x0 + x1) + x2) + ... by rank number, up to
 // commutation. Such sums have the same bits whatever the algorithm, its placement and its chunks.

@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +43,28 @@ def run(*arguments: str, **more: str) -> subprocess.CompletedProcess:
         timeout=PATIENCE_S,
         env=environment(**more),
     )
+
+
+# A process counts the memory of the one that started it as its own, until it has more.
+_SMALL_PARENT = """
+import os, sys
+pid = os.posix_spawn(sys.argv[1], sys.argv[1:], os.environ)
+_, status, usage = os.wait4(pid, 0)
+print(usage.ru_maxrss, file=sys.stderr)
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
+def run_measured(*arguments: str) -> tuple[subprocess.CompletedProcess, int]:
+    """Also the KiB of memory that the command had at most."""
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", _SMALL_PARENT, str(BINARY), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        env=environment(),
+    )
+    return done, int(done.stderr.splitlines()[-1])
 
 
 def complaints(done: subprocess.CompletedProcess) -> str:

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 from processes import PATIENCE_S
-from ringwood_command import BINARY, ROOT, environment, run
+from ringwood_command import BINARY, ROOT, environment, run, run_measured
 
 PICTURES = ROOT / "collectives" / "pictures"
 
@@ -73,12 +73,25 @@ def test_a_text_is_proved_and_drawn(tmp_path):
 )
 def test_a_thousand_ranks_are_proved_in_little_memory(collective, row):
     """Two or four million steps, of which those of one rank are stored."""
-    command = [str(BINARY), "schedule", "verify", collective, row, "--ranks", "1000", "--json"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment())
-    report = json.loads(process.stdout.read())
-    _, status, usage = os.wait4(process.pid, 0)
-    assert status == 0 and report["proved"]
-    assert usage.ru_maxrss < 120 << 10
+    call = ["verify", collective, row, "--ranks", "1000", "--json"]
+    done, kib = run_measured("schedule", *call)
+    assert done.returncode == 0 and json.loads(done.stdout)["proved"]
+    assert kib < 120 << 10
+
+
+def test_what_is_too_large_to_be_proved_is_refused_at_once(tmp_path):
+    file = tmp_path / "many.txt"
+    file.write_text("schedule rank 0 of 1 chunks 1048577\n")
+    call = ["schedule", "verify", "all_reduce"]
+    for arguments, what in (
+        (["--file", str(file), "--segments", "4096"], "chunks"),
+        (["ring", "--ranks", "1024", "--segments", "1024"], "steps"),
+        (["ring", "--hosts", "5000", "--segments", "4096"], "chunks"),
+    ):
+        done = run(*call, *arguments)
+        assert done.returncode == 2 and f"more than 2^31 {what} are too" in done.stderr, arguments
+    shown = run("schedule", "show", "all_reduce", "--file", str(file), "--segments", "4096")
+    assert shown.returncode == 2 and "are more than 2^31" in shown.stderr
 
 
 def test_rank_order_is_told():

@@ -1,13 +1,11 @@
 """`ringwood simulate`: rows on healthy and faulty networks, and its JSON."""
 
 import json
-import os
 import re
-import subprocess
 from xml.etree import ElementTree
 
 import pytest
-from ringwood_command import BINARY, complaints, environment, run
+from ringwood_command import complaints, run, run_measured
 
 SMALL = ["--hosts", "8", "--ranks-per-host", "4", "--parameters", "default"]
 LEAVES = ["--rails", "2", "--leaf", "2", "--uplinks", "2"]
@@ -337,10 +335,8 @@ def test_scale_is_a_table_and_a_picture(tmp_path):
 @pytest.mark.parametrize("row", ["halving_doubling", "hierarchical"])
 def test_16384_ranks_in_bounded_memory(row):
     place = ["--hosts", "2048", "--ranks-per-host", "8", "--parameters", "default"]
-    command = [str(BINARY), "simulate", "all_reduce", "64M", *place, "-a", row, "--json"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment())
-    report = json.loads(process.stdout.read())
-    _, status, usage = os.wait4(process.pid, 0)
-    assert status == 0
+    done, kib = run_measured("simulate", "all_reduce", "64M", *place, "-a", row, "--json")
+    assert done.returncode == 0
+    report = json.loads(done.stdout)
     assert report["rows"][0]["messages"] > 400_000
-    assert usage.ru_maxrss < 512 << 10
+    assert kib < 512 << 10

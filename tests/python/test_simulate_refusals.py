@@ -34,6 +34,11 @@ from test_simulate import LEAVES, SMALL
             "--oversubscription 3 of leaves of 4 hosts would need 1.33333 uplinks: say --uplinks",
         ),
         (["all_reduce", "1M", *SMALL, "--pod", "2"], "--pod needs --leaf"),
+        (["all_reduce", "1M", *SMALL, "--queue-pairs", "2"], "--queue-pairs needs --leaf"),
+        (
+            ["all_reduce", "1M", "--hosts", "2", "--leaf", "16384", "--pod", "16384"],
+            "268435456 uplinks of 1 pods on 1 rails are more than the 2 million that are simulated",
+        ),
         (
             ["all_reduce", "1M", *SMALL, "--leaf", "2", "--pod-uplinks", "2"],
             "--pod-uplinks needs --pod",

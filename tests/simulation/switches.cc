@@ -137,6 +137,33 @@ TEST(Switches, QueuePairsOfOneUplinkAreOnePath) {
   EXPECT_EQ(paths.size(), 2u);
 }
 
+// Where uplinks are no limit, however they are hashed.
+TEST(Switches, QueuePairsLoadRailsEvenly) {
+  const MachineModel machine = network_only(16, 0, kBeta);
+  const AlgorithmRow& row = *find_algorithm(Collective::all_reduce, "ring");
+  const Load load = load_of(Collective::all_reduce, 64 << 20, 16);
+  NetworkShape shape = two_tiers(4, 4);
+  shape.rails = 4;
+  const double one = events_of(row, load, machine, shape).seconds;
+  for (const int pairs : {2, 3, 6}) {
+    shape.queue_pairs = pairs;
+    EXPECT_NEAR(events_of(row, load, machine, shape).seconds / one, 1, 0.01) << pairs;
+  }
+}
+
+// Leaves below other spines need no uplinks of the same number.
+TEST(Switches, EachPodHasSpinesOfItsOwn) {
+  const MachineModel machine = network_only(16, 0, kBeta);
+  Faults dead;
+  add_dead_uplink(dead, "leaf0/0");
+  add_dead_uplink(dead, "leaf7/1");
+  const Network network(machine, 16, three_tiers(4), dead);
+  std::vector<Network::Path> paths;
+  network.paths(0, 15, paths);
+  EXPECT_EQ(network.name(paths[0].links[2]), "leaf0/rail0/1 up");
+  EXPECT_EQ(network.name(paths[0].links[3]), "leaf7/rail0/0 down");
+}
+
 TEST(Switches, RefuseWhatIsNotThereAndNoWayAtAll) {
   const MachineModel machine = network_only(16, 0, kBeta);
   const auto refused = [&](const NetworkShape& shape, const char* dead) {
@@ -156,6 +183,8 @@ TEST(Switches, RefuseWhatIsNotThereAndNoWayAtAll) {
   EXPECT_NE(refused(three_tiers(4), "pod1/0-3").find("alive at both pod1 and pod0"),
             std::string::npos);
   EXPECT_EQ(refused(three_tiers(4), "pod1/0-2"), "");
+  EXPECT_NE(refused(three_tiers(INT32_MAX), "pod1/0").find("more than the 2 million"),
+            std::string::npos);
 }
 
 // ---- smaller groups

@@ -2,9 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <functional>
 #include <utility>
 
-#include "collectives/schedule/compose.h"
+#include "collectives/verify/verify.h"
 #include "tools/command/text_files.h"
 #include "tools/launch.h"
 #include "tools/prediction.h"
@@ -77,15 +78,17 @@ Schedules read_schedules(const TypedSchedule& typed) {
 ManySchedules read_many_schedules(const TypedSchedule& typed) {
   const Collective collective = collective_of(typed);
   ManySchedules found{collective, SharedSchedules(collective), nullptr};
+  const auto add = [&](int n, const std::function<Schedule(int)>& build) {
+    if (const auto flaw = add_in_segments(found.all, n, typed.segments, build)) refuse(*flaw);
+  };
   if (!typed.file.empty()) {
     const Schedules text = from_text(typed, collective);
-    for (const Schedule& schedule : text.all) found.all.add(segments(schedule, typed.segments));
+    add(text.n(), [&](int rank) { return text.all[rank]; });
     return found;
   }
   const Chosen chosen = choose(typed, collective);
   found.row = chosen.row;
-  for (int rank = 0; rank < chosen.n; ++rank)
-    found.all.add(segments(chosen.row->build(chosen.where(rank)), typed.segments));
+  add(chosen.n, [&](int rank) { return chosen.row->build(chosen.where(rank)); });
   return found;
 }
 

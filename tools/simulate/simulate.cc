@@ -28,6 +28,7 @@
 #include "tools/simulate/simulate_svg.h"
 #include "tools/simulate/simulate_trace.h"
 #include "tools/simulate/simulate_values.h"
+#include "transports/verbs/path/path_end.h"
 
 namespace ringwood::tools {
 namespace {
@@ -102,7 +103,8 @@ void set_machine(const RawArguments& typed, SimulateOptions& options) {
   use_rails(typed.network, parameters);
   options.shape.rails = machine.net.rails;
   if (typed.network.queue_pairs == 0 && machine.net.carrier == PathClass::rdma)
-    options.shape.queue_pairs = options.knobs.verbs.queue_pairs;
+    options.shape.queue_pairs =
+        verbs::queue_pairs_of_rail(options.knobs.verbs.queue_pairs, machine.net.rails);
   if (typed.cluster) options.shape.pair = typed.cluster->pair;
   if (machine.net.rail_of_rank) options.shape.use = RailUse::by_rank;
   options.machine = std::move(parameters.machine);

@@ -187,7 +187,8 @@ std::string network_line(const SimulateOptions& options) {
   if (shape.pod > 0)
     line += fmt::format(", pods of {} leaves with {} uplink{} for each rail", shape.pod,
                         shape.pod_uplinks, shape.pod_uplinks == 1 ? "" : "s");
-  if (shape.queue_pairs > 1) line += fmt::format(", {} queue pairs", shape.queue_pairs);
+  if (shape.queue_pairs > 1 && !shape.adaptive)
+    line += fmt::format(", {} queue pairs", shape.queue_pairs);
   if (shape.uplinks > 0)
     line += shape.adaptive ? ", routed adaptively" : fmt::format(", seed {}", shape.seed);
   else

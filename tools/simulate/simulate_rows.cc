@@ -31,7 +31,11 @@ class Simulated {
       : options_(options),
         name_(row.name()),
         work_(work),
-        group_(placement_of(without_exceptions(options.machine), options.query.n)) {
+        group_(placement_of(without_exceptions(options.machine), options.query.n)),
+        shape_(options.shape) {
+    // One pod is none: nobody passes its uplinks.
+    if (hosts_of_unit(shape_) >= group_->hosts.count() && options.faults.uplinks.empty())
+      shape_.pod = shape_.pod_uplinks = 0;
     // A slow host slows down its own ports, and those of others by what they wait for.
     for (const HostException& one : options.machine.net.exceptions)
       if (one.rail < options.shape.rails) slow_hosts_.push_back({one.host, one.rail, one.rate});
@@ -85,7 +89,7 @@ class Simulated {
   bool extend(double messages) {
     constexpr double kBoundInAMinute = 1e8;
     if (has_empty_chunks() && steps() < kBoundInAMinute) return false;
-    extension_ = Extension::of(row_, group_, options_.shape, with_slow_hosts(options_.faults), {});
+    extension_ = Extension::of(row_, group_, shape_, with_slow_hosts(options_.faults), {});
     if (!extension_) return false;
     work_.begin(messages);
     extension_->simulate_clean(in_smaller_groups(""));
@@ -111,7 +115,7 @@ class Simulated {
   Outcome run(const Faults& wanted, uint64_t seed, const std::string& what, double messages,
               std::span<const int> traced = {}) const {
     const Faults faults = with_slow_hosts(wanted);
-    NetworkShape shape = options_.shape;
+    NetworkShape shape = shape_;
     shape.seed = seed;
     work_.begin(messages);
     if (extension_) return extension_->run(faults, shape, in_smaller_groups(what));
@@ -162,6 +166,7 @@ class Simulated {
   const std::string name_;
   SimulationWork& work_;
   const SharedPlacement group_;  // without the hosts that are not like the others
+  NetworkShape shape_;
   std::vector<PortFault> slow_hosts_;
   RowRequest row_;
   Traffic traffic_;

@@ -48,39 +48,47 @@ void MachineQueues::start_flow(JobKind kind, int32_t message, double bytes, bool
   if (bytes * price.network > 0) use_network(m, bytes, job);
 }
 
-// Seconds that one more message would take for each second of work on the path's slowest link.
-double MachineQueues::waiting(const Network::Path& path) const {
+// Seconds that one more message would take for each second of work on the slowest of these links.
+double MachineQueues::waiting(std::span<const int32_t> links) const {
   double most = 0;
-  for (int i = 0; i < path.count; ++i) {
-    const int32_t link = queue(path.links[i]);
-    most = std::max(most, (queues().active(link) + 1) / queues().rate(link));
-  }
+  for (const int32_t link : links)
+    most = std::max(most, (queues().active(queue(link)) + 1) / queues().rate(queue(link)));
   return most;
 }
 
-void MachineQueues::use_piece(const Network::Path& path, double bytes, double network,
+void MachineQueues::use_links(std::span<const int32_t> links, double bytes, double network,
                               int32_t job) {
-  for (int i = 0; i < path.count; ++i) use_port(queue(path.links[i]), bytes, network, job);
+  for (const int32_t link : links) use_port(queue(link), bytes, network, job);
 }
 
-// Each piece goes to the path that has least on its way, so paths get parts by how fast they are
-// at the moment.
+// Each piece goes to the rail, and there to the queue pair, that has least on its way; so they get
+// parts by how fast they are at the moment. Those of one rail share its ports.
 void MachineQueues::use_network(const TrafficMessage& m, double bytes, int32_t job) {
   network_.paths(m.from, m.to, paths_);
   const double network = traffic_.prices[m.price].network;
-  if (paths_.size() == 1) return use_piece(paths_[0], bytes, network, job);
-  double speeds = 0;
+  if (paths_.size() == 1) return use_links(paths_[0].all(), bytes, network, job);
   if (!in_pieces(traffic_.prices[m.price].bytes)) {
-    const auto less = [&](const auto& a, const auto& b) { return waiting(a) < waiting(b); };
-    return use_piece(*std::min_element(paths_.begin(), paths_.end(), less), bytes, network, job);
+    const auto less = [&](const auto& a, const auto& b) {
+      return waiting(a.all()) < waiting(b.all());
+    };
+    const auto& first = *std::min_element(paths_.begin(), paths_.end(), less);
+    return use_links(first.all(), bytes, network, job);
   }
-  std::vector<double> speed;
-  for (const Network::Path& path : paths_) {
-    speed.push_back(1 / waiting(path));
-    speeds += speed.back();
-  }
+  const auto speed = [](double waiting) { return 1 / std::max(kDead, waiting); };
+  std::vector<double> of_rail(Network::kMaxRails, 0), above(paths_.size());
   for (size_t i = 0; i < paths_.size(); ++i)
-    use_piece(paths_[i], bytes * speed[i] / speeds, network, job);
+    of_rail[paths_[i].rail] += above[i] = speed(waiting(paths_[i].above()));
+  std::vector<double> part = of_rail;
+  double all = 0;
+  for (const Network::Path& path : paths_)
+    if (double& rail = part[path.rail]; path.first_of_rail)
+      all += rail = std::min(rail, speed(waiting(path.of_ports())));
+  for (size_t i = 0; i < paths_.size(); ++i) {
+    const Network::Path& path = paths_[i];
+    const double of_this = bytes * part[path.rail] / all;
+    if (path.first_of_rail) use_links(path.of_ports(), of_this, network, job);
+    use_links(path.above(), of_this * (above[i] / of_rail[path.rail]), network, job);
+  }
 }
 
 Busiest MachineQueues::busiest_resource() const {

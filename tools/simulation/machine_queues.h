@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "collectives/tuner/cost/host_queues.h"
@@ -26,8 +27,8 @@ class MachineQueues final : public HostQueues {
  private:
   void use_network(const TrafficMessage& m, double bytes, int32_t job);
   // `network`: seconds of a whole interface for a byte.
-  void use_piece(const Network::Path& path, double bytes, double network, int32_t job);
-  double waiting(const Network::Path& path) const;
+  void use_links(std::span<const int32_t> links, double bytes, double network, int32_t job);
+  double waiting(std::span<const int32_t> links) const;
   // Of a link of the network.
   int32_t queue(int32_t link) const { return first_network_ + link; }
 

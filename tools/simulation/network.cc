@@ -155,11 +155,20 @@ void Network::paths(int from, int to, std::vector<Path>& paths) const {
   for (int i = 0; i < shape_.rails; ++i) {
     const int rail = shape_.use == RailUse::striped ? i : (index_[owner] + i) % shape_.rails;
     if (!alive(rail)) continue;
-    for (int q = 0; q < shape_.queue_pairs; ++q) {
-      const Path found = path(from, to, rail, q);
-      if (q == 0 || std::ranges::count(paths, found) == 0) paths.push_back(found);
-    }
+    add_paths(from, to, rail, paths);
     if (shape_.use == RailUse::by_rank) return;
+  }
+}
+
+// Those of several queue pairs that differ.
+void Network::add_paths(int from, int to, int rail, std::vector<Path>& paths) const {
+  const auto first = static_cast<std::ptrdiff_t>(paths.size());
+  for (int q = 0; q < shape_.queue_pairs; ++q) {
+    Path found = path(from, to, rail, q);
+    found.first_of_rail = q == 0;
+    const auto is_it = [&](const Path& one) { return one.links == found.links; };
+    if (std::none_of(paths.begin() + first, paths.end(), is_it)) paths.push_back(found);
+    if (found.above().empty()) return;
   }
 }
 
@@ -170,6 +179,7 @@ Network::Path Network::path(int from, int to, int rail, int queue_pair) const {
   path.add(port(a, rail, false));
   path.add(port(b, rail, true));
   if (const int32_t own = pairs_.find(a, b, rail); own >= 0) path.add(own);
+  path.ports = path.count;
   switches_.add_links({from, to, a, b, rail, queue_pair}, path);
   return path;
 }

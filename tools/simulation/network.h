@@ -93,7 +93,7 @@ class Network final {
   int hosts() const { return hosts_; }
   int host_of(int rank) const { return host_[rank]; }
 
-  // Between two hosts: the paths that the message's pieces can take; at least one.
+  // Between two hosts: the paths that the message's pieces can take, rail by rail; at least one.
   void paths(int from, int to, std::vector<Path>& paths) const;
   // In an island: the sender's and the receiver's port.
   std::array<int32_t, 2> island_path(int from, int to) const;
@@ -104,6 +104,7 @@ class Network final {
   void add_faults(const std::vector<PortFault>& faults);
   void require_ways() const;
   Path path(int from, int to, int rail, int queue_pair) const;
+  void add_paths(int from, int to, int rail, std::vector<Path>& paths) const;
 
   NetworkShape shape_;
   int hosts_ = 0;

@@ -24,6 +24,10 @@ uint64_t mix(uint64_t x) {
 constexpr uint64_t kApart = 0x9e3779b97f4a7c15u;
 
 const char* word(UplinkTier tier) { return tier == UplinkTier::leaf ? "leaf" : "pod"; }
+const char* words(UplinkTier tier) { return tier == UplinkTier::leaf ? "leaves" : "pods"; }
+
+// Of a tier, up and down.
+constexpr int64_t kMaxUplinks = 4'000'000;
 
 }  // namespace
 
@@ -51,8 +55,14 @@ Switches::Switches(const NetworkShape& shape, int hosts, const std::vector<Uplin
 
 void Switches::add_tier(UplinkTier name, int hosts, int uplinks, int all_hosts) {
   const int parts = (all_hosts + hosts - 1) / hosts, first = static_cast<int>(rates_.size());
+  const int64_t links = int64_t{2} * parts * rails_ * uplinks;
+  if (links > kMaxUplinks)
+    refuse(
+        fmt::format("{} uplinks of {} {} on {} rails are more than the {} million that are "
+                    "simulated",
+                    uplinks, parts, words(name), rails_, kMaxUplinks / 2'000'000));
   tiers_.push_back({name, hosts, uplinks, parts, first, std::vector<char>(parts, false)});
-  rates_.resize(rates_.size() + static_cast<size_t>(2 * parts * rails_ * uplinks), 1.0 / rails_);
+  rates_.resize(rates_.size() + static_cast<size_t>(links), 1.0 / rails_);
 }
 
 void Switches::kill(const UplinkFault& fault) {
@@ -63,9 +73,8 @@ void Switches::kill(const UplinkFault& fault) {
     refuse(
         fmt::format("there is no {0}{1}/rail{2}/{3}: there are {4} {5}, {6} rails, and {7} uplinks "
                     "of a {0} on each (--{0}, --rails, --{8}uplinks)",
-                    word(fault.tier), fault.part, fault.rail, fault.last, parts,
-                    fault.tier == UplinkTier::leaf ? "leaves" : "pods", rails_, uplinks,
-                    fault.tier == UplinkTier::leaf ? "" : "pod-"));
+                    word(fault.tier), fault.part, fault.rail, fault.last, parts, words(fault.tier),
+                    rails_, uplinks, fault.tier == UplinkTier::leaf ? "" : "pod-"));
   for (int u = fault.first; u <= fault.last; ++u)
     for (const bool down : {false, true}) rates_[link(*tier, fault.part, fault.rail, u, down)] = 0;
   tier->lame[fault.part] = true;
@@ -76,14 +85,26 @@ void Switches::require_ways(const Tier& tier) const {
   for (int a = 0; a < tier.parts; ++a)
     for (int b = 0; b < tier.parts; ++b)
       for (int rail = 0; rail < rails_ && a != b && tier.lame[a]; ++rail) {
-        bool way = false;
-        for (int u = 0; u < tier.uplinks; ++u)
-          way |=
-              rates_[link(tier, a, rail, u, false)] > 0 && rates_[link(tier, b, rail, u, true)] > 0;
-        if (!way)
+        const Ends ends{a, b, meet(tier, a * tier.hosts, b * tier.hosts)};
+        if (alive(tier, ends, rail, false).empty() || alive(tier, ends, rail, true).empty())
           refuse(fmt::format("no uplink of rail{} is alive at both {}{} and {}{}: leave them one",
                              rail, word(tier.name), a, word(tier.name), b));
       }
+}
+
+bool Switches::meet(const Tier& tier, int host, int other) const {
+  const auto above = static_cast<size_t>(&tier - tiers_.data()) + 1;
+  return above == tiers_.size() || host / tiers_[above].hosts == other / tiers_[above].hosts;
+}
+
+std::vector<int> Switches::alive(const Tier& tier, const Ends& ends, int rail, bool down) const {
+  std::vector<int> found;
+  for (int u = 0; u < tier.uplinks; ++u) {
+    const bool up = rates_[link(tier, ends.from, rail, u, false)] > 0,
+               there = rates_[link(tier, ends.to, rail, u, true)] > 0;
+    if (ends.meet ? up && there : down ? there : up) found.push_back(u);
+  }
+  return found;
 }
 
 // The first one stands for all.
@@ -98,33 +119,29 @@ void Switches::join(const Tier& tier) {
 
 void Switches::add_links(const Flow& flow, NetworkPath& path) const {
   for (const Tier& tier : tiers_) {
-    const int a = flow.from_host / tier.hosts, b = flow.to_host / tier.hosts;
-    if (a == b) return;
-    const int u = pick(tier, flow);
-    path.add(first_ + link(tier, a, flow.rail, u, false));
-    path.add(first_ + link(tier, b, flow.rail, u, true));
+    const Ends ends{flow.from_host / tier.hosts, flow.to_host / tier.hosts,
+                    meet(tier, flow.from_host, flow.to_host)};
+    if (ends.from == ends.to) return;
+    for (const bool down : {false, true})
+      path.add(first_ + link(tier, down ? ends.to : ends.from, flow.rail,
+                             pick(tier, ends, flow, down), down));
   }
 }
 
-int Switches::pick(const Tier& tier, const Flow& flow) const {
+int Switches::pick(const Tier& tier, const Ends& ends, const Flow& flow, bool down) const {
   if (adaptive_) return 0;
-  const int a = flow.from_host / tier.hosts, b = flow.to_host / tier.hosts;
   const auto pair =
       uint64_t{static_cast<uint32_t>(flow.from)} << 32 | static_cast<uint32_t>(flow.to);
   const auto apart = static_cast<uint64_t>(flow.queue_pair) * tiers_.size() +
                      static_cast<uint64_t>(&tier - tiers_.data());
   const uint64_t hash = mix((pair ^ salt_[flow.rail]) + apart * kApart);
-  const auto modulo = [&](int count) {
-    const auto parts = static_cast<uint64_t>(count);
-    return static_cast<int>(std::has_single_bit(parts) ? hash & (parts - 1) : hash % parts);
+  const auto modulo = [&](size_t parts) {
+    return std::has_single_bit(parts) ? hash & (parts - 1) : hash % parts;
   };
-  if (!tier.lame[a] && !tier.lame[b]) return modulo(tier.uplinks);
-  std::vector<int> alive;
-  for (int u = 0; u < tier.uplinks; ++u)
-    if (rates_[link(tier, a, flow.rail, u, false)] > 0 &&
-        rates_[link(tier, b, flow.rail, u, true)] > 0)
-      alive.push_back(u);
-  return alive[modulo(static_cast<int>(alive.size()))];
+  if (!tier.lame[ends.from] && !tier.lame[ends.to])
+    return static_cast<int>(modulo(static_cast<size_t>(tier.uplinks)));
+  const std::vector<int> left = alive(tier, ends, flow.rail, down);
+  return left[modulo(left.size())];
 }
 
 Switches::Place Switches::place(int32_t link) const {

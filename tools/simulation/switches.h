@@ -2,15 +2,17 @@
 //
 // A message between two leaves goes up from one and down to the other, and between two pods, up
 // from the pod and down to the other one as well. In each tier switches choose an uplink by a hash
-// of the two ranks, the rail, the queue pair and a seed, among those that are alive at both ends,
-// which have the same number; or they route adaptively, and all uplinks of a leaf, or pod, in a
-// plane are one link as fast as those that are alive. Each uplink is as fast as a port.
+// of the two ranks, the rail, the queue pair and a seed, among those that are alive: at both ends,
+// which have the same number, where both are below the same spines, else at each for itself. Or
+// they route adaptively, and all uplinks of a leaf, or pod, in a plane are one link as fast as
+// those that are alive. Each uplink is as fast as a port.
 //
 // Pure and immutable; any thread.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,9 +26,13 @@ struct NetworkPath {
   static constexpr int kMaxLinks = 7;  // two ports, the pair's own, and two in each tier
   std::array<int32_t, kMaxLinks> links{};
   int count = 0;
+  int ports = 0;  // the first so many are those of the rail, whatever the queue pair
   int rail = 0;
+  bool first_of_rail = true;  // other queue pairs of the rail follow
   void add(int32_t link) { links[count++] = link; }
-  bool operator==(const NetworkPath&) const = default;
+  std::span<const int32_t> all() const { return {links.data(), static_cast<size_t>(count)}; }
+  std::span<const int32_t> of_ports() const { return all().first(static_cast<size_t>(ports)); }
+  std::span<const int32_t> above() const { return all().subspan(static_cast<size_t>(ports)); }
 };
 
 // Of a leaf or of a pod; the highest that there is, 1 where there are no switches.
@@ -76,8 +82,16 @@ class Switches final {
   }
   void kill(const UplinkFault& fault);
   void require_ways(const Tier& tier) const;
+  // Two parts of a tier. They meet where the same switches are above both.
+  struct Ends {
+    int from, to;
+    bool meet;
+  };
+  bool meet(const Tier& tier, int host, int other) const;
+  // Numbers of uplinks, of those that lead up from one end, or down to the other one.
+  std::vector<int> alive(const Tier& tier, const Ends& ends, int rail, bool down) const;
   void join(const Tier& tier);
-  int pick(const Tier& tier, const Flow& flow) const;
+  int pick(const Tier& tier, const Ends& ends, const Flow& flow, bool down) const;
 
   int rails_ = 1, first_ = 0;
   bool adaptive_ = false;

@@ -204,33 +204,35 @@ class Profiler {
     return true;
   }
 
-  bool sample(int hosts, int k, std::vector<RowSample>& samples) {
+  bool sample(int hosts, int k, bool leaves, std::vector<RowSample>& samples) {
     if (slow_hosts_) {
       const SharedPlacement& on = siblings_.with_slow_hosts(hosts);
       return on && all(on, kStepsOfASibling, samples);
     }
-    const SharedPlacement& on = leaves_ ? siblings_.with_leaves(hosts, k) : siblings_.get(hosts, k);
-    return quotient(on, samples) || all(on, leaves_ ? kSomeSteps : kStepsOfASibling, samples);
+    const SharedPlacement& on = leaves ? siblings_.with_leaves(hosts, k) : siblings_.get(hosts, k);
+    return quotient(on, samples) || all(on, leaves ? kSomeSteps : kStepsOfASibling, samples);
   }
 
   // Samples of this many hosts of k ranks. Best are two that have several leaves each, as the group
   // has: the first doubling that leaves a leaf adds more than another one does.
   bool by_hosts(int hosts, int k, std::vector<RowSample>& samples) {
-    leaves_ = false;
-    if (sample(hosts, k, samples)) return true;
+    if (sample(hosts, k, false, samples)) return true;
     const std::vector<std::pair<int, int>> lengths = pairs(hosts, kMaxSibling / k);
-    for (const bool leaves : {true, false})
-      for (const auto& [shorter, longer] : lengths) {
-        leaves_ = leaves && siblings_.with_leaves(shorter, k);
-        if (leaves && !leaves_) continue;
-        if (two(
-                longer, shorter, hosts, samples,
-                [&](int h, auto& into) { return sample(h, k, into); },
-                [&](int h) {
-                  return std::pair{h, k};
-                }))
-          return true;
-      }
+    const auto found = [&](int shorter, int longer, bool leaves) {
+      return two(
+          longer, shorter, hosts, samples,
+          [&](int h, auto& into) { return sample(h, k, leaves, into); },
+          [&](int h) {
+            return std::pair{h, k};
+          });
+    };
+    // Of a few leaves a rank that sends to all has more peers in its own than it has in the group.
+    for (const auto& [shorter, longer] : lengths)
+      if (siblings_.with_leaves(shorter, k) && !by_messages({hosts, k}, {longer, k}) &&
+          found(shorter, longer, true))
+        return true;
+    for (const auto& [shorter, longer] : lengths)
+      if (found(shorter, longer, false)) return true;
     return false;
   }
 
@@ -274,8 +276,6 @@ class Profiler {
            const Sample& sample, const Size& size) {
     Axis axis{shorter, longer, whole};
     std::vector<RowSample> small, large;
-    // Of a few leaves a rank that sends to all has more peers in its own than it has in the group.
-    if (leaves_ && by_messages(size(whole), size(longer))) return false;
     if (!sample(shorter, small) || !sample(longer, large)) return false;
     axis.affine = is_affine(size(whole), size(longer), small, large);
     const double f = axis.extent();
@@ -343,7 +343,6 @@ class Profiler {
   Siblings& siblings_;
   bool many_messages_ = false, many_steps_ = false;  // of a rank
   bool slow_hosts_ = false;                          // samples have them
-  bool leaves_ = false;                              // samples that are being made have them
   RowLengths lengths_;
 };
 

@@ -172,12 +172,19 @@ def test_pods_are_a_limit_and_queue_pairs_a_way():
     assert spread["time_us"] < row["time_us"]
     knob = run("simulate", "all_to_all", "64M", *pods, "--rdma", RINGWOOD_VERBS_QPS="8")
     assert "pods of 4 leaves with 2 uplinks for each rail, 8 queue pairs, seed 1" in knob.stdout
+    # Of eight rails each link has 16 at most.
+    args = ["all_reduce", "64M", *pods, "--rdma", "--rails", "8", "-a", "ring"]
+    assert "16 queue pairs" in run("simulate", *args, RINGWOOD_VERBS_QPS="64").stdout
     # Of many ranks smaller groups of whole pods stand for all.
     many = ["--hosts", "256", "--ranks-per-host", "8", "--leaf", "4", "--pod", "4"]
     many += ["--routing", "adaptive", "--pod-oversubscription", "4", "--parameters", "default"]
     (row,) = simulated("all_reduce", "64M", *many, "-a", "ring")["rows"]
     extended = row["extended_from_hosts"]
     assert extended and all(hosts % 16 == 0 for hosts in extended)
+    # One pod is none.
+    many[5:8] = ["4", "--pod", "64"]
+    (row,) = simulated("all_reduce", "64M", *many, "-a", "ring")["rows"]
+    assert row["extended_from_hosts"]
 
 
 PLACE = ["all_reduce", "64M", "--hosts", "8", "--ranks-per-host", "4", "--parameters", "default"]

@@ -79,9 +79,9 @@ std::vector<NotChecked> not_checked_of_cluster(const Snapshots& all,
       add("nic", "a port of this host does not tell its rate", one.host);
   }
   if (wanted.hosts > 1 && all.size() == 1)
-    add("hosts", "one host was looked at; --all-hosts looks at all", all[0].host);
+    add("hosts", "one host was looked at; --ssh or --all-hosts look at several", all[0].host);
   if (!wanted.others.empty())
-    add(fmt::format("{}", fmt::join(wanted.others, ", ")), "no host shows it", "");
+    add(fmt::format("{}", fmt::join(wanted.others, ", ")), "it is for predictions", "");
   return missed;
 }
 

@@ -2,6 +2,7 @@
 // reopened. Needs no RDMA device.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -11,6 +12,10 @@
 namespace ringwood::verbs {
 
 inline constexpr size_t kMaxPaths = 128;  // of a link
+// On each of so many rails, of the queue pairs that are wanted there.
+constexpr int queue_pairs_of_rail(int wanted, int rails) {
+  return std::clamp(static_cast<int>(kMaxPaths) / rails, 1, wanted);
+}
 
 // What a side needs to know of the other's end.
 struct PathEnd {

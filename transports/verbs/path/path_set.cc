@@ -27,8 +27,7 @@ PathSet::PathSet(LinkState& link, PathEvents& events)
                .partition = link.options.partition} {}
 
 bool PathSet::make(std::vector<RailPair> pairs, std::string& why) {
-  const int each =
-      std::max(1, std::min(link_.options.queue_pairs, static_cast<int>(kMaxPaths / pairs.size())));
+  const int each = queue_pairs_of_rail(link_.options.queue_pairs, static_cast<int>(pairs.size()));
   for (RailPair& pair : pairs) {
     LinkRail& rail = rails_.emplace_back(std::move(pair), each * (kSends + kReceives));
     if (!rail.queue.get()) {
