@@ -246,6 +246,7 @@ Rules rules_of(Collective collective, GroupSchedules all, int root, int segment_
 
 }  // namespace
 
+// Segments are made only once all of them are known to be few enough.
 std::optional<std::string> add_in_segments(SharedSchedules& all, int n, int segment_count,
                                            const std::function<Schedule(int)>& build) {
   int64_t steps = 0;
@@ -254,8 +255,10 @@ std::optional<std::string> add_in_segments(SharedSchedules& all, int n, int segm
     if (int64_t{n} * schedule.chunks * segment_count > INT32_MAX) return kTooManyChunks;
     steps += static_cast<int64_t>(schedule.steps.size()) * segment_count;
     if (steps > INT32_MAX) return kTooManySteps;
-    all.add(segments(schedule, segment_count));
+    if (segment_count == 1) all.add(schedule);
   }
+  for (int rank = 0; rank < n && segment_count != 1; ++rank)
+    all.add(segments(build(rank), segment_count));
   return std::nullopt;
 }
 
