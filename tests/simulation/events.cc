@@ -230,6 +230,27 @@ TEST(Events, GpusTakeWhatTheChoicePredicts) {
   }
 }
 
+// Of a message that is not cut both have one rail of several.
+TEST(Events, StripedRailsTakeWhatTheChoicePredicts) {
+  MachineModel base;
+  base.cores = 64;
+  use_rdma_prior(base);
+  base.net.rails = 2;
+  const MachineModel machine = on_hosts(base, 16, 1);
+  NetworkShape rails;
+  rails.rails = 2;
+  for (const char* name : {"ring", "direct", "pat"})
+    for (const size_t block : {size_t{32} << 10, size_t{256} << 10}) {
+      const AlgorithmRow& row = *find_algorithm(Collective::all_gather, name);
+      Load load{Collective::all_gather, block, 4};
+      load.agreement = true;
+      const double predicted =
+          predict(build_all(row, {0, 16, 0, machine.hosts}), load, machine).seconds;
+      const double simulated = events_of(row, load, machine, rails, {}).seconds;
+      EXPECT_NEAR(predicted, simulated, 0.03 * simulated) << name << " " << block;
+    }
+}
+
 TEST(Events, RowsOfLogarithmicallyManyStepsAtScale) {
   const bool slow = std::getenv("SLOW_TESTS") != nullptr;
   MachineModel base;

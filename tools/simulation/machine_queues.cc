@@ -67,7 +67,7 @@ void MachineQueues::use_network(const TrafficMessage& m, double bytes, int32_t j
   network_.paths(m.from, m.to, paths_);
   const double network = traffic_.prices[m.price].network;
   if (paths_.size() == 1) return use_links(paths_[0].all(), bytes, network, job);
-  if (!in_pieces(traffic_.prices[m.price].bytes)) {
+  if (!traffic_.prices[m.price].cut) {
     const auto less = [&](const auto& a, const auto& b) {
       return waiting(a.all()) < waiting(b.all());
     };

@@ -5,10 +5,8 @@
 #include <fmt/format.h>
 
 #include "transports/base/error.h"
-#include "transports/verbs/verbs.h"
 
 namespace ringwood {
-bool in_pieces(double bytes) { return bytes > verbs::kPieceBytes; }
 
 PairLinks::PairLinks(const NetworkShape& shape, int hosts, const std::vector<PairFault>& faults,
                      int first)

@@ -38,9 +38,6 @@
 
 namespace ringwood {
 
-// A message of that many bytes is cut, where it is striped.
-bool in_pieces(double bytes);
-
 // The links that some pairs of hosts have for themselves, numbered from `first` on.
 class PairLinks final {
  public:

@@ -59,8 +59,8 @@ struct ShapeEqual {
 
 // What a price says, as numbers.
 auto terms(const CostMessage& m) {
-  const double kinds =
-      (m.between_hosts ? 1 : 0) + 2 * static_cast<int>(m.path) + (m.in_place ? 8 : 0);
+  const double kinds = (m.between_hosts ? 1 : 0) + 2 * static_cast<int>(m.path) +
+                       (m.in_place ? 8 : 0) + (m.cut ? 16 : 0);
   return std::array{kinds,           m.bytes,   m.head,     m.post,       m.encode.core,
                     m.encode.memory, m.latency, m.out.core, m.out.memory, m.in.core,
                     m.in.memory,     m.network, m.middle,   m.eager};

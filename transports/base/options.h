@@ -8,6 +8,7 @@
 // are used, and those that are set but have no meaning here, are named in the log (info), once.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <string>
@@ -21,6 +22,12 @@ namespace ringwood {
 
 // The most collectives of a group that can be under way at once.
 inline constexpr int kMaxInFlight = 8;
+
+// A verbs link with rings of this size hands a message to its rails in pieces of so many bytes.
+inline constexpr size_t kMaxVerbsPiece = size_t{64} << 10;
+constexpr size_t verbs_piece_bytes(size_t ring_bytes) {
+  return std::min(kMaxVerbsPiece, ring_bytes / 8);
+}
 
 // RINGWOOD_VERBS_...: InfiniBand and RoCE.
 struct VerbsOptions {

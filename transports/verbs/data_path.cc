@@ -2,9 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
-#include "transports/verbs/verbs.h"
+#include "transports/base/options.h"
 
 namespace ringwood::verbs {
 namespace {
@@ -12,11 +10,7 @@ namespace {
 // On the fallback connection, beyond the kernel's buffers.
 constexpr size_t kMaxQueuedBytes = 256 << 10;
 
-static_assert(kPieceBytes <= Registrations::kMaxBytes);
-
-uint32_t piece_bytes(uint64_t ring_bytes) {
-  return static_cast<uint32_t>(std::min<uint64_t>(kPieceBytes, ring_bytes / 8));
-}
+static_assert(kMaxVerbsPiece <= Registrations::kMaxBytes);
 
 }  // namespace
 
@@ -24,7 +18,8 @@ DataPath::DataPath(LinkState& link, PathSet& paths, const Rings& rings, size_t n
     : link_(link),
       paths_(paths),
       ring_bytes_(rings.ring_bytes),
-      out_(rings.outgoing(number), piece_bytes(rings.ring_bytes), kMaxPieces),
+      out_(rings.outgoing(number), static_cast<uint32_t>(verbs_piece_bytes(rings.ring_bytes)),
+           kMaxPieces),
       in_(rings.incoming(number), kMaxPieces) {}
 
 DataPath::~DataPath() {

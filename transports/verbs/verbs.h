@@ -10,17 +10,11 @@
 // If verbs cannot be used, one line of the log says why and what to change, and no rank is reached.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 
 #include "transports/transport.h"
 
 namespace ringwood {
-
-namespace verbs {
-// A link hands a message to its rails in pieces of at most this many bytes.
-inline constexpr uint32_t kPieceBytes = 64 << 10;
-}  // namespace verbs
 
 std::unique_ptr<Transport> make_verbs();
 

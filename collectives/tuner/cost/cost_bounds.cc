@@ -17,12 +17,18 @@ size_t port_at(const CostModel& model, int rank, const CostMessage& m) {
   return host * static_cast<size_t>(model.ports) + static_cast<size_t>(m.port);
 }
 
+// Of what a message has at one end of a whole interface, at most.
+double share_of_port(const CostModel& model, int rank, const CostMessage& m) {
+  if (m.cut || model.rails == 1) return model.port_rates[port_at(model, rank, m)];
+  const auto first = model.rail_rates.begin() + model.ranks[rank].host * model.rails;
+  return *std::max_element(first, first + model.rails);
+}
+
 // Seconds for the bytes of a message that is alone on its way.
 double alone(const CostModel& model, const CostMessage& m) {
-  const double port = m.path == PathClass::device
-                          ? 1
-                          : std::min(model.port_rates[port_at(model, m.from, m)],
-                                     model.port_rates[port_at(model, m.to, m)]);
+  const double port = m.path == PathClass::device ? 1
+                                                  : std::min(share_of_port(model, m.from, m),
+                                                             share_of_port(model, m.to, m));
   const double waiting = std::max(0.0, m.bytes - model.burst);
   const auto parts = [&](int rank) { return model.leaf_hosts[model.leaf[model.ranks[rank].host]]; };
   const double part = std::min({parts(m.from), parts(m.to), model.most_parts});

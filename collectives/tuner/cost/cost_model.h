@@ -38,6 +38,7 @@ struct CostMessage {
   double middle = 0;   // seconds of a host's part of what lies between far hosts, for each byte;
                        // 0: there is all it needs
   int32_t port = 0;    // between hosts, at both ends (machine_model.h)
+  bool cut = false;    // goes over all rails of a port that is several (NetworkParameters::piece)
   double eager = 0;    // bytes that the link takes before the receiver is ready
 };
 
@@ -61,6 +62,8 @@ struct CostModel {
   std::vector<int32_t> heads;      // the first message of each link and direction
   int hosts = 1, ports = 1;        // ports of each host
   std::vector<double> port_rates;  // by host and port: of a whole interface that is not slow
+  int rails = 1;                   // that a port is; of several, one that is not cut takes one
+  std::vector<double> rail_rates;  // by host and rail, where there are several
   double burst = 0;                // of each port (machine_model.h)
   // What lies between far hosts is shared by those of a leaf switch; a host whose leaf is not known
   // has its own. By host its leaf; by leaf its hosts; and how many hosts' parts a message gets.

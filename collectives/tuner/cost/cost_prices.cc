@@ -42,6 +42,12 @@ PerByte per_byte(const Rates& rates, const CostRank& rank, const MachineModel& m
           elsewhere / machine.memory};
 }
 
+// Of a message's bytes, those that travel.
+double part_of(WireFormat wire) {
+  constexpr size_t kMany = 1 << 20;
+  return static_cast<double>(wire_bytes(wire, kMany)) / (kMany * sizeof(float));
+}
+
 // Data that is handed over lies in a cache; only the user's side may not. The share of a copy's
 // cost that reading or writing a line there takes was derived from 2 ranks with 32 KiB to 64 MiB of
 // private memory. `core`: seconds for a byte of which both sides are in L2.
@@ -202,6 +208,7 @@ void Prices::set_by_link(CostMessage& m, const CostRank& from, const PerByte& ta
   const PerByte& copies = from.copies;
   const bool encoded = m.between_hosts && load_.wire != WireFormat::exact;
   if (encoded) encode(m, copies, takes);
+  m.cut = m.bytes * (encoded ? part_of(load_.wire) : 1) > net.piece;
   if (machine_.has_devices()) {
     // Interfaces reach the memory of devices, which encode without a core.
     m.out = m.in = m.encode = {};
@@ -248,8 +255,7 @@ double Prices::handed(const CostMessage& m, const CostRank& from, const CostRank
 
 // In costs for a byte before it is encoded.
 void Prices::encode(CostMessage& m, const PerByte& copies, const PerByte& takes) const {
-  constexpr size_t kMany = 1 << 20;
-  const double part = static_cast<double>(wire_bytes(load_.wire, kMany)) / (kMany * sizeof(float));
+  const double part = part_of(load_.wire);
   const bool half = load_.wire == WireFormat::bf16;
   const double encoding = 1 / (half ? machine_.bf16.encode : machine_.int8.encode);
   const double decoding = 1 / (half ? machine_.bf16.decode : machine_.int8.decode);

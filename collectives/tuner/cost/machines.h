@@ -20,10 +20,16 @@ class CostMachines final : public HostQueues {
   void start_flow(JobKind kind, int32_t message, double bytes, bool both_ends);
 
  private:
-  // Links, with those of a port from the first one on; the middle is that of all hosts of a leaf.
+  // Links, with those of ports and of a port's rails from the first one on; the middle is that of
+  // all hosts of a leaf.
   struct Host {
-    int32_t ports_out, ports_in, middle_out, middle_in;
+    int32_t ports_out, ports_in, rails_out, rails_in, middle_out, middle_in;
   };
+
+  int32_t add_links(const std::vector<double>& rates, int host, int count);
+  // One that is not cut takes the rail that would be through with it first. What is cut takes a
+  // queue of its own: rails do not see both.
+  void use_one_rail(const Host& here, const Host& there, double bytes, double network, int32_t job);
 
   const CostModel& model_;
   std::vector<int32_t> device_;  // by rank: its port out, which that in follows; or empty

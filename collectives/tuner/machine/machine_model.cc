@@ -13,7 +13,7 @@
 namespace ringwood {
 namespace {
 
-constexpr std::string_view kVersion = "ringwood-machine-10";
+constexpr std::string_view kVersion = "ringwood-machine-11";
 constexpr size_t kMaxBytes = 256 << 10;
 constexpr int kMaxCores = 1 << 15;
 constexpr int kMaxRails = 64;
@@ -65,6 +65,7 @@ constexpr Key kKeys[] = {
     {"net_both_ways", [](MachineModel& f) -> double& { return f.net.both_ways; }, 1e-3, 1},
     {"net_eager", [](MachineModel& f) -> double& { return f.net.eager; }, 0, kMaxParameter},
     {"net_zero_copy", [](MachineModel& f) -> double& { return f.net.zero_copy; }, 0, kMaxParameter},
+    {"net_piece", [](MachineModel& f) -> double& { return f.net.piece; }, 1, kMaxParameter},
     {"net_burst", [](MachineModel& f) -> double& { return f.net.burst; }, 0, kMaxParameter},
 };
 
@@ -167,6 +168,7 @@ void use_rdma_prior(MachineModel& machine) {
   machine.net.copied = machine.copy.l3;
   machine.net.eager = static_cast<double>(VerbsOptions{}.ring_bytes);
   machine.net.zero_copy = static_cast<double>(VerbsOptions{}.zero_copy_bytes);
+  machine.net.piece = static_cast<double>(verbs_piece_bytes(VerbsOptions{}.ring_bytes));
 }
 
 int host_count(const MachineModel& machine) {
@@ -211,15 +213,17 @@ PathParameters path(const MachineModel& machine, int hosts, int a, int b) {
 int port_count(const NetworkParameters& net) { return net.rail_of_rank ? net.rails : 1; }
 
 double port_rate(const NetworkParameters& net, int host, int port) {
+  if (net.rail_of_rank) return rail_rate(net, host, port);
   double rate = 0;
-  for (int rail = 0; rail < net.rails; ++rail) {
-    if (net.rail_of_rank && rail != port) continue;
-    double part = 1;
-    for (const HostException& one : net.exceptions)
-      if (one.host == host && (one.rail < 0 || one.rail == rail)) part = std::min(part, one.rate);
-    rate += part / net.rails;
-  }
+  for (int rail = 0; rail < net.rails; ++rail) rate += rail_rate(net, host, rail);
   return rate;
+}
+
+double rail_rate(const NetworkParameters& net, int host, int rail) {
+  double part = 1;
+  for (const HostException& one : net.exceptions)
+    if (one.host == host && (one.rail < 0 || one.rail == rail)) part = std::min(part, one.rate);
+  return part / net.rails;
 }
 
 int port_of(const NetworkParameters& net, int from, int from_index, int to, int to_index) {

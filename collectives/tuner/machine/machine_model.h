@@ -90,8 +90,10 @@ struct NetworkParameters {
   // Hosts that run on the same cores, as containers of one machine do; they have successive
   // numbers. Where not all of them are there, those that are have their part of the cores.
   int sharing = 1;
-  // A rank's messages use one of them (rail_of()); else each is cut into pieces that go over all.
+  // A rank's messages use one of them (rail_of()); else those of more than `piece` bytes are cut
+  // into pieces, which go over all of them, and a smaller one goes over the least busy.
   bool rail_of_rank = false;
+  double piece = 64 << 10;
   std::optional<PathParameters> far;  // the far path; none: as the near one
   // By host: the switch that it is connected to, numbered from 0 in the order of the first hosts.
   // Empty: not known.
@@ -182,12 +184,14 @@ bool is_near(const NetworkParameters& net, int hosts, int a, int b);
 // ports a host has, and the rate of each, which exceptions reduce.
 int port_count(const NetworkParameters& net);
 double port_rate(const NetworkParameters& net, int host, int port);
+// The part of that which one rail has.
+double rail_rate(const NetworkParameters& net, int host, int rail);
 // The port of a message between the ranks with these numbers, which have these indices on their
 // hosts. The higher of two ranks connects to the address of the lower one, and so both ends use the
 // rail of that.
 int port_of(const NetworkParameters& net, int from, int from_index, int to, int to_index);
 
-// One line of key=value, each key once: "ringwood-machine-10 hosts=2x8 nodes= cores=2 ...". Lists
+// One line of key=value, each key once: "ringwood-machine-11 hosts=2x8 nodes= cores=2 ...". Lists
 // of places as in places.h.
 std::string print(const MachineModel& machine);
 // Bounded and strict: every key, known, once, and in its range. Throws Error(invalid_argument).

@@ -44,6 +44,35 @@ TEST(CostOfNetworks, ASlowHostSlowsItsOwnMessagesOnly) {
   }
 }
 
+// The root sends one message to each other host at the same time.
+double direct_broadcast(const MachineModel& machine, size_t bytes) {
+  const AlgorithmRow* row = find_algorithm(Collective::broadcast, "linear");
+  const auto n = static_cast<int>(machine.hosts.size());
+  std::vector<Schedule> all;
+  for (int r = 0; r < n; ++r) all.push_back(row->build({r, n}));
+  return predict(all, {Collective::broadcast, bytes}, machine).seconds;
+}
+
+// What is striped is cut into pieces, which go over all rails; what is one piece takes the one that
+// is free.
+TEST(CostOfNetworks, AMessageOfOnePieceTakesOneOfTheRails) {
+  const double tolerance = 0.01;
+  const auto alone = [&](MachineModel f, size_t bytes) {
+    return direct_broadcast(f, bytes) / (static_cast<double>(bytes) * kBeta);
+  };
+  MachineModel f = network_of(2), three = network_of(3);
+  const auto piece = static_cast<size_t>(f.net.piece);
+  EXPECT_NEAR(alone(f, piece), 1, tolerance);
+  f.net.rails = three.net.rails = 2;
+  EXPECT_NEAR(alone(f, piece), 2, tolerance);
+  EXPECT_NEAR(alone(f, 2 * piece), 1, tolerance);
+  EXPECT_NEAR(alone(three, piece), 2, tolerance);      // one rail for each of the two
+  EXPECT_NEAR(alone(three, 2 * piece), 2, tolerance);  // both for each, shared
+  // Whoever may choose avoids a slow one.
+  three.net.exceptions = {{0, 0.25, "slow", 1}};
+  EXPECT_NEAR(alone(three, piece), 4, tolerance);
+}
+
 TEST(CostOfNetworks, ARailIsThatOfTheLowerRank) {
   const double S = 8e6;
   MachineModel f = network_of({0, 0, 1, 1});
