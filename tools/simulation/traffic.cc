@@ -146,27 +146,17 @@ class TrafficBinder {
     rank.shape = shapes_.of(std::move(shape));
     traffic_.ranks.push_back(rank);
     traffic_.items.resize(bytes_.size(), kNothing);
-    CostRank costs;
-    costs.sends = costs.receives = false;
-    std::vector<std::pair<int, double>> sent = add_queues(r, plan, costs);
-    costs.own_block = prices_.own_block(r);
-    sets_.push_back(prices_.working_set(buffer_bytes(plan) + costs.own_block, std::move(sent)));
-    costs_.push_back(std::move(costs));
+    sets_.push_back(prices_.bind(plan, costs_.emplace_back()));
+    add_queues(r, plan);
   }
 
-  // Returns peers and bytes of the sends.
-  std::vector<std::pair<int, double>> add_queues(int r, Plan& plan, CostRank& costs) {
-    std::vector<std::pair<int, double>> sent;
+  void add_queues(int r, Plan& plan) {
     std::sort(plan.peers.begin(), plan.peers.end(),
               [](const PeerQueue& a, const PeerQueue& b) { return a.peer < b.peer; });
     first_sends_.push_back(sends_.size());
     first_receives_.push_back(receives_.size());
     const uint32_t first_item = traffic_.ranks[r].first_item;
     for (const PeerQueue& queue : plan.peers) {
-      if (machine_.host_of(r) == machine_.host_of(queue.peer)) {
-        costs.sends |= !queue.sends.empty();
-        costs.receives |= !queue.receives.empty();
-      }
       if (!queue.receives.empty())
         receives_.push_back({queue.peer, static_cast<uint32_t>(receive_steps_.size()),
                              static_cast<uint32_t>(queue.receives.size())});
@@ -179,14 +169,12 @@ class TrafficBinder {
         const auto index = static_cast<int32_t>(traffic_.messages.size());
         traffic_.items[first_item + static_cast<uint32_t>(step)] = index;
         traffic_.messages.push_back({r, queue.peer, step, -1, index + 1, -1});
-        sent.emplace_back(queue.peer, bytes_[first_item + static_cast<uint32_t>(step)]);
       }
       traffic_.messages.back().next = -1;
       if (traffic_.messages.size() > kMaxMessages)
         refuse(fmt::format("more than {} million messages are too many to be simulated one by one",
                            kMaxMessages / 1'000'000));
     }
-    return sent;
   }
 
   // The k-th send of one end meets the k-th receive of the other.

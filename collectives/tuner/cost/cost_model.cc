@@ -91,17 +91,9 @@ class Binder {
     CostRank& rank = model_.ranks[r];
     rank.plan = &plan;
     rank.host = symmetry_ ? 0 : prices_.host(r);
-    std::vector<std::pair<int, double>> sent;
-    rank.sends = rank.receives = false;
-    for (const BoundStep& step : plan.steps) {
-      rank.bytes.push_back(static_cast<double>(step.bytes));
-      if (step.kind == StepKind::send) sent.emplace_back(step.peer, rank.bytes.back());
-      if (step.peer < 0 || step.bytes == 0 || !prices_.same_host(number(r), step.peer)) continue;
-      (step.kind == StepKind::send ? rank.sends : rank.receives) = true;
-    }
+    for (const BoundStep& step : plan.steps) rank.bytes.push_back(static_cast<double>(step.bytes));
     rank.message.assign(plan.steps.size(), -1);
-    rank.own_block = prices_.own_block(number(r));
-    return prices_.working_set(buffer_bytes(plan) + rank.own_block, std::move(sent));
+    return prices_.bind(plan, rank);
   }
 
   // The number of a rank in its group.

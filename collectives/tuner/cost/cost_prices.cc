@@ -84,6 +84,19 @@ Prices::Prices(const Load& load, const MachineModel& machine, int n)
   eager_slots_ = eager_slots(machine, ranks_of(load, n));
 }
 
+double Prices::bind(const Plan& plan, CostRank& rank) const {
+  const int number = plan.schedule.rank;
+  std::vector<std::pair<int, double>> sent;  // by message its peer and bytes
+  rank.sends = rank.receives = false;
+  for (const BoundStep& step : plan.steps) {
+    if (step.kind == StepKind::send) sent.emplace_back(step.peer, static_cast<double>(step.bytes));
+    if (step.peer < 0 || step.bytes == 0 || !same_host(number, step.peer)) continue;
+    (step.kind == StepKind::send ? rank.sends : rank.receives) = true;
+  }
+  rank.own_block = own_block(number);
+  return working_set(buffer_bytes(plan) + rank.own_block, std::move(sent));
+}
+
 double Prices::working_set(double buffers, std::vector<std::pair<int, double>> sent) const {
   const double whole = load_.of_bytes ? static_cast<double>(load_.of_bytes) / load_.bytes : 1;
   double bytes = buffers * whole;

@@ -26,11 +26,9 @@ class Prices final {
   bool same_host(int a, int b) const { return host(a) == host(b); }
   int on_host(int rank) const { return on_host_[host(rank)]; }
 
-  // The bytes that a rank reads and writes repeatedly: its buffers (all chunks together), and the
-  // links that it fills. `sent`: peers and bytes of its sends.
-  double working_set(double buffers, std::vector<std::pair<int, double>> sent) const;
-  // CostRank::own_block.
-  double own_block(int rank) const;
+  // Sets own_block, sends and receives of the rank with this plan. Returns its working set, the
+  // bytes that it reads and writes repeatedly: its buffers, and the links that it fills.
+  double bind(const Plan& plan, CostRank& rank) const;
   // `own` and `of_host`: working sets of this rank and of all ranks of its host together.
   void set_rates(CostRank& rank, int number, double own, double of_host) const;
 
@@ -52,6 +50,8 @@ class Prices final {
   Agreement agreement() const;
 
  private:
+  double working_set(double buffers, std::vector<std::pair<int, double>> sent) const;
+  double own_block(int rank) const;
   Agreement agreement_by_hosts(int hosts_of_all) const;
   double furthest() const;                  // latency of the furthest hosts
   double inside(bool between_nodes) const;  // latency of a message inside a host
