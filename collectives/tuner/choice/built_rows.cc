@@ -114,6 +114,7 @@ void RowBuilder::bind(BuiltRow& built) const {
     const Load load = load_of(query_, built, s, query_.bytes, built.one_round, false);
     built.models.push_back(model_of(s, 1, load));
     const CostBounds b = bounds_of(built.models.back(), s.placement->machine);
+    if (&s == &built.largest()) built.bounds_of_largest = b;
     for (size_t i = 0; i < kLimits; ++i) {
       built.bounds.busy[i] += s.weight * b.busy[i];
       most.busy[i] = std::max(most.busy[i], b.busy[i]);

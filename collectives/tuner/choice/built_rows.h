@@ -2,6 +2,7 @@
 // that are simulated for them, and bounds of their time. Part of cost_candidates.h.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -29,9 +30,16 @@ struct BuiltRow {
   std::vector<int> segments;       // segment counts to be considered, by preference
   // Of one segment and of two, once they are simulated; [1]: of shared buffers.
   std::optional<Prediction> single[2], pair[2];
+  // Of its largest sample: bounds, and what it takes of single[0].
+  CostBounds bounds_of_largest;
+  double of_largest = 0;
 
   const std::vector<RowSample>& samples() const {
     return wire == WireFormat::exact ? profile->samples : encoded;
+  }
+  // The sample of the most ranks. There is one.
+  const RowSample& largest() const {
+    return *std::ranges::max_element(samples(), {}, [](auto& s) { return s.placement->n; });
   }
 };
 

@@ -1,6 +1,7 @@
 #include "collectives/tuner/choice/cost_candidates.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <set>
@@ -22,6 +23,8 @@ constexpr double kMargin = 1.05;
 constexpr double kWorthSharing = 1.5;
 // Of pipelines that are expected to take this much longer than the best no segments are simulated.
 constexpr double kFarOff = 1.25;
+// Of those that are not exactly known this much slower ones may be the fastest.
+constexpr double kNearby = 1.35;
 // Each doubling of the roundings of a sum beyond one per level has to make a row this many times
 // faster.
 constexpr double kRoundingPrice = 1.3;
@@ -42,10 +45,11 @@ class Contest {
     if (query_.traced) keep_those_that_are_traced();
     if (query_.rounding == CandidateQuery::Rounding::once) keep_those_that_add_once();
     contend();
+    refine();
     mark_chosen(min_regret());
     chosen_ = true;
     for (const size_t i : judged_)
-      if (query_.all && candidates_[i].simulated) share(i);
+      if (query_.all && candidates_[i].simulated && !entries_[i].refined) share(i);
     for (const size_t i : refused_) judge(i, query_.all);
     for (const size_t i : beaten_) {
       candidates_[i].seconds = candidates_[i].zero_copy_seconds = entries_[i].least;
@@ -59,7 +63,8 @@ class Contest {
  private:
   struct Entry {
     size_t built = 0;
-    double least = 0;  // lower bound: no execution is faster
+    double least = 0;                     // lower bound: no execution is faster
+    bool rough = false, refined = false;  // judged: not all of it was simulated; refine()d
   };
 
   static Candidate candidate(const AlgorithmRow& row, int segments, WireFormat wire) {
@@ -150,6 +155,38 @@ class Contest {
     }
   }
 
+  // Once more, and more exactly, those that may be the fastest: what decides between them. On one
+  // host segments gain little.
+  void refine() {
+    if (host_count(machine_) == 1) return;
+    const auto times = [&](size_t i) { return candidates_[i].seconds * candidates_[i].handicap; };
+    std::vector<size_t> left;
+    std::ranges::copy_if(judged_, std::back_inserter(left),
+                         [&](size_t i) { return entries_[i].rough; });
+    while (!left.empty()) {
+      const auto next = std::ranges::min_element(left, {}, times);
+      const size_t i = *next;
+      left.erase(next);
+      if (times(i) > best_ * kNearby) return;
+      Candidate& c = candidates_[i];
+      const auto seconds = judge_.refine(built_[entries_[i].built], c.segments, best_);
+      if (!seconds) continue;
+      c.zero_copy_seconds *= *seconds / c.seconds;
+      c.seconds = *seconds;
+      c.simulated = built_[entries_[i].built].profile->direct();
+      entries_[i].refined = true;
+      for (const size_t k : left)  // what one segment takes says more of several
+        if (c.segments == 1 && entries_[k].built == entries_[i].built && !candidates_[k].simulated)
+          judge(k, false);
+      best_ = best_zero_copy_ = kInfinite;
+      for (const size_t k : judged_) {
+        best_ = std::min(best_, times(k));
+        best_zero_copy_ =
+            std::min(best_zero_copy_, candidates_[k].zero_copy_seconds * candidates_[k].handicap);
+      }
+    }
+  }
+
   // Else its row in one segment is about as fast, and is preferred.
   bool may_gain_by_segments(size_t i) const {
     const std::optional<Prediction>& whole = built_[entries_[i].built].single[0];
@@ -221,6 +258,7 @@ class Contest {
     c.seconds = times.seconds;
     c.zero_copy_seconds = times.zero_copy_seconds;
     c.simulated = times.simulated && !times.extended;
+    entries_[i].rough = !times.exact;
     c.busiest = built_[entries_[i].built].bounds.busiest(c.segments);
   }
 

@@ -4,9 +4,11 @@
 // The search has a budget. Candidates are simulated in the order of their lower bounds, those of
 // one segment first; one whose bound is above the best time found cannot win and is not simulated,
 // nor is its schedule bound where what crosses a host's interfaces says so already; and once
-// kMaxWork is used up the rest are judged by estimate. What is simulated for a row, in
-// place of all ranks where they are many, is said by its profile (row_profile.h). The budget is
-// counted, not timed, so every rank makes the same choice. Pure.
+// kMaxWork is used up the rest are judged by estimate. Between hosts, those that may be the fastest
+// then have their segments simulated, as many as a second budget allows, which is larger where the
+// operation takes long itself (judge.h, refine()). What is simulated for a row, in place of all
+// ranks where they are many, is said by its profile (row_profile.h). Budgets are counted, not
+// timed, so every rank makes the same choice. Pure.
 #pragma once
 
 #include <string>
@@ -20,7 +22,7 @@ namespace ringwood {
 
 // Of HostQueues::work(), for all exact candidates of a query together, as much for all that are
 // in wire formats, and for each row.
-inline constexpr size_t kMaxWork = 140000, kMaxWorkEach = 60000;
+inline constexpr size_t kMaxWork = 210000, kMaxWorkEach = 90000;
 // Where a host is not like the others, one cannot stand for all: so many times as much.
 inline constexpr size_t kWorkWithExceptions = 4;
 inline size_t work_times(const MachineModel& machine) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "collectives/plan/protocol.h"
 #include "collectives/tuner/choice/siblings.h"
@@ -18,8 +19,10 @@ constexpr size_t kWholeSteps = 1500;
 constexpr size_t kSharedSteps = 4096;
 // Pipelines take somewhat longer than is expected, as their steps wait for each other.
 constexpr double kExpected = 1.1;
-// The cost of binding a step, in units of HostQueues::work().
-constexpr size_t kWorkOfStep = 4;
+// The cost of binding a step, in units of HostQueues::work(), and about that of simulating it, too.
+constexpr size_t kWorkOfStep = 4, kWorkOfSimulatedStep = 15;
+// To refine: so much of that, and, for what takes long itself, one for each 20 ns of that.
+constexpr double kRefiningWork = 140e3, kMaxRefiningWork = 600e3, kSecondsOfWork = 20e-9;
 
 }  // namespace
 
@@ -56,6 +59,7 @@ Prediction CostJudge::simulate(BuiltRow& built, int segment_count, size_t bytes,
     if (!known) work_of(built) += kWorkOfStep * s.steps * static_cast<size_t>(segment_count);
     p.simulated = p.simulated && of_sample.simulated;
     p.seconds += s.weight * of_sample.seconds;
+    if (known && &s == &built.largest()) built.of_largest = of_sample.seconds;
     if (!p.simulated) break;
   }
   built.too_long = built.too_long || !p.simulated;
@@ -103,6 +107,7 @@ CostJudge::Times CostJudge::times_of(BuiltRow& built, int segment_count, bool ma
   }
   Times times;
   times.simulated = p.simulated;
+  times.exact = p.simulated && (segment_count <= 2 || simulates_all(built, segment_count));
   times.extended = !built.profile->direct();
   if (p.simulated && times.extended) p.seconds = std::max(p.seconds, built.bounds.resource);
   times.seconds = times.zero_copy_seconds =
@@ -120,9 +125,13 @@ Prediction CostJudge::in_segments(BuiltRow& built, int segment_count, bool zero_
   const auto count = static_cast<size_t>(segment_count);
   if (count == 1) return single(built, zero_copy);
   if (count == 2) return pair(built, zero_copy);
-  if (built.steps * count <= kWholeSteps)
+  if (simulates_all(built, segment_count))
     return simulate(built, segment_count, query_.bytes, zero_copy);
   return pipeline(built, segment_count, zero_copy);
+}
+
+bool CostJudge::simulates_all(const BuiltRow& built, int segment_count) {
+  return built.steps * static_cast<size_t>(segment_count) <= kWholeSteps;
 }
 
 // What a row takes beyond the work of what is busiest, its steps spend waiting. Of that each
@@ -172,6 +181,72 @@ double CostJudge::estimate(BuiltRow& built, int count) {
     return count > 1 ? kExpected * expected(built, count) : off(built) * b.estimate(count);
   const double least = std::isfinite(least_off_) ? least_off_ : 1;
   return std::max(kUnknown, least) * b.estimate(count);
+}
+
+// So many of a row's segments on this sample.
+std::optional<double> CostJudge::some_of(BuiltRow& built, const RowSample& s, int count,
+                                         int segment_count, size_t most) {
+  if (refining_work_ >= most) return {};
+  const auto of_all = static_cast<size_t>(segment_count), some = static_cast<size_t>(count);
+  const size_t bytes = count == segment_count ? query_.bytes : query_.bytes / of_all * some;
+  const bool one_round = built.one_round && segment_count == 1;
+  Load load = load_of(query_, built, s, bytes, one_round, false);
+  load.most_work = most - refining_work_;
+  const Prediction p = predict(model_of(s, count, load), load, s.placement->machine);
+  refining_work_ += p.work + kWorkOfStep * s.steps * some;
+  return p.simulated ? std::optional(p.seconds) : std::nullopt;
+}
+
+// As many segments as that work suffices for: all, or two times the first ones, as large as they
+// are. Each that follows takes about what one of the last of these added; or, once all links of a
+// chain are at work, what the busiest resource needs.
+std::optional<double> CostJudge::segments_of(BuiltRow& built, const RowSample& s, int segment_count,
+                                             size_t most) {
+  constexpr double kAsTheLast = 0.75;
+  if (refining_work_ >= most) return {};
+  const size_t of_one = kWorkOfSimulatedStep * std::max<size_t>(1, s.steps);
+  const size_t work = std::max(most / 4, std::min(most - refining_work_, 6 * of_one));
+  const auto may = static_cast<int>(std::min<size_t>(work / of_one, kMaxSegments));
+  if (segment_count <= may) return some_of(built, s, segment_count, segment_count, most);
+  int few = 1;
+  if (3 * few > may) return {};
+  while (6 * few <= may) few *= 2;
+  const std::optional<double> first = some_of(built, s, few, segment_count, most);
+  const std::optional<double> second = some_of(built, s, 2 * few, segment_count, most);
+  if (!first || !second) return {};
+  const double busy = built.bounds_of_largest.busy_in(segment_count) / segment_count;
+  const double added = std::max((*second - *first) / few, busy);
+  return *second + (segment_count - 2 * few) * (kAsTheLast * added + (1 - kAsTheLast) * busy);
+}
+
+bool CostJudge::refine_single(BuiltRow& built, size_t most) {
+  Prediction all;
+  double of_largest = 0;
+  for (const RowSample& s : built.samples()) {
+    const std::optional<double> seconds = some_of(built, s, 1, 1, most);
+    if (!seconds) return false;
+    if (&s == &built.largest()) of_largest = *seconds;
+    all.seconds += s.weight * *seconds;
+  }
+  if (!built.profile->direct()) all.seconds = std::max(all.seconds, built.bounds.resource);
+  built.single[0] = all;
+  built.of_largest = of_largest;
+  return true;
+}
+
+// Of a row that is extended, segments are simulated on its largest sample: they gain as much there.
+std::optional<double> CostJudge::refine(BuiltRow& built, int segment_count, double seconds) {
+  if (built.samples().empty()) return {};
+  const auto most = static_cast<size_t>(
+      std::min<double>(kMaxRefiningWork, kRefiningWork + seconds / kSecondsOfWork));
+  const bool direct = built.profile->direct();
+  const bool is_known = built.single[0] && built.single[0]->simulated;
+  if ((segment_count == 1 || !direct) && !is_known && !refine_single(built, most)) return {};
+  if (segment_count == 1) return in_steps(built.single[0]->seconds);
+  const std::optional<double> took = segments_of(built, built.largest(), segment_count, most);
+  if (!took) return {};
+  if (direct) return in_steps(*took);
+  return in_steps(*took * built.single[0]->seconds / built.of_largest);
 }
 
 }  // namespace ringwood

@@ -1,11 +1,13 @@
 // Predicts the time of prepared rows (built_rows.h), within the budget of cost_candidates.h: by
 // simulation of its samples (row_profile.h), and of two segments where there are many, or by an
-// estimate from bounds. Part of cost_candidates.h.
+// estimate from bounds; and more exactly once it is known which rows may be the fastest. Part of
+// cost_candidates.h.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <optional>
 
 #include "collectives/tuner/choice/built_rows.h"
 
@@ -21,6 +23,7 @@ class CostJudge final {
   struct Times {
     double seconds = 0, zero_copy_seconds = 0;  // as in Candidate
     bool simulated = false;
+    bool exact = false;     // all segments were
     bool extended = false;  // from siblings of the group
   };
 
@@ -30,7 +33,7 @@ class CostJudge final {
 
   // Each row before it is judged, once it is bound.
   void enter(const BuiltRow& built);
-  size_t work() const { return entered_ + exact_work_ + encoded_work_; }
+  size_t work() const { return entered_ + exact_work_ + encoded_work_ + refining_work_; }
   // The work done so far to simulate rows in exact form, or those in wire formats, is within
   // kMaxWork, with that of binding rows. Each has its own, or those in three forms would leave
   // too little for the exact ones.
@@ -41,6 +44,10 @@ class CostJudge final {
   double expected(const BuiltRow& built, int segment_count) const;
   // `worth`: of candidates that take longer with private buffers shared ones are not simulated.
   Times judge(BuiltRow& built, int segment_count, bool may_simulate, double worth);
+  // More exactly, with private buffers, by other work than kMaxWork: what judge() did not simulate
+  // or knows from few segments. Nothing where as much as a choice for operations of this many
+  // seconds may take does not suffice.
+  std::optional<double> refine(BuiltRow& built, int segment_count, double seconds);
 
  private:
   // Whether shared buffers make a difference at all.
@@ -51,7 +58,14 @@ class CostJudge final {
   Prediction in_segments(BuiltRow& built, int segment_count, bool zero_copy);
   Prediction pipeline(BuiltRow& built, int segment_count, bool zero_copy);
   static double off(const BuiltRow& built);
+  static bool simulates_all(const BuiltRow& built, int segment_count);
   double estimate(BuiltRow& built, int count);
+  // `most`: of work, for all that is refined; nothing where that does not suffice.
+  std::optional<double> some_of(BuiltRow& built, const RowSample& s, int count, int segment_count,
+                                size_t most);
+  std::optional<double> segments_of(BuiltRow& built, const RowSample& s, int segment_count,
+                                    size_t most);
+  bool refine_single(BuiltRow& built, size_t most);
   double shared_part(const BuiltRow& built) const;
   Times times_of(BuiltRow& built, int segment_count, bool may_simulate, double worth);
 
@@ -66,7 +80,7 @@ class CostJudge final {
   const MachineModel& machine_;
   double least_off_ = std::numeric_limits<double>::infinity();  // off() of any row so far
   size_t entered_ = 0;                                          // to bind rows
-  size_t exact_work_ = 0, encoded_work_ = 0;
+  size_t exact_work_ = 0, encoded_work_ = 0, refining_work_ = 0;
 };
 
 }  // namespace ringwood

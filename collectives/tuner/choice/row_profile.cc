@@ -16,7 +16,7 @@ namespace {
 
 // Limits of what is simulated: steps of a rank and of all ranks of a host, in a quotient; ranks,
 // where there is no symmetry.
-constexpr size_t kMaxStepsOfARank = 300, kMaxStepsOfAHost = 8192;
+constexpr size_t kMaxStepsOfARank = 600, kMaxStepsOfAHost = 8192;
 constexpr int kMaxWhole = 128;
 constexpr int kMaxSibling = 1024;
 // Of more ranks only trees, whose ranks have few steps, as they have few children.
@@ -24,7 +24,7 @@ constexpr size_t kStepsInALargeGroup = 64;
 // So few steps of all ranks are simulated as they are: nothing is saved by less.
 constexpr size_t kFewSteps = 1500;
 // So many only where there is nothing better, as for a host that is not like the others.
-constexpr size_t kSomeSteps = 5000;
+constexpr size_t kSomeSteps = 7000;
 // And so many of the longer of two siblings: both together are about kSomeSteps, or they would take
 // more work than each row has (cost_candidates.h).
 constexpr size_t kStepsOfASibling = kSomeSteps * 2 / 3;
@@ -255,12 +255,11 @@ class Profiler {
   // of two as it does; and others, for rows that do not accept these.
   std::vector<std::pair<int, int>> pairs(int whole, int most) const {
     std::vector<int> longer;
-    // Of 4 hosts most are near each other.
-    const bool has_far = siblings_.whole()->machine.net.far.has_value();
-    if (many_messages_) longer.push_back(has_far ? 8 : 4);
+    // Of 4 hosts most are near each other, and a rank of each has few of its messages.
+    if (many_messages_) longer.push_back(8);
     // Of few messages of many blocks: the larger the siblings are, the less of what the first
     // messages take is spent while ranks still agree.
-    if (many_steps_) longer.insert(longer.end(), {32, 8});
+    if (many_steps_) longer.insert(longer.end(), {32, 16, 8});
     int shift = 1;
     while ((whole >> shift) > std::max(4, most)) ++shift;
     for (; (whole >> shift) >= 4; ++shift) longer.push_back((whole >> shift) & ~1);
