@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "collectives/tuner/choice/choose.h"
+#include "collectives/tuner/machine/group_model.h"
 #include "collectives/tuner/machine/network_facts.h"
 #include "collectives/tuner/model_tuner.h"
 #include "collectives/tuner/plugin/plugin_tuner.h"
@@ -167,12 +168,13 @@ void run_explain(const RawArguments& typed) {
   }
   if (typed.links.island > 0 && typed.nodes > 1)
     refuse("--island says which GPUs of a host reach each other: leave out --nodes");
+  const MachineModel& machine = parameters.machine;
+  if (!file) use_rings(parameters.machine, query_of(typed, machine).n, options);
   use_rails(typed.network, parameters);
   use_links(typed.links, parameters);
   set_parameters(typed.known, parameters);
   use_network(typed.network, parameters);
   set_cores(parameters.machine, typed.cores, file, typed.parameters == "host");
-  const MachineModel& machine = parameters.machine;
   if (!typed.save.empty()) save_parameters(typed.save, machine);
   ModelQuery q = query_of(typed, machine);
   if (typed.tolerance < 0) q.tolerance = options.tolerance;

@@ -11,6 +11,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "collectives/tuner/machine/group_model.h"
 #include "tools/cluster/cluster_file.h"
 #include "tools/command/help.h"
 #include "tools/command/numbers.h"
@@ -88,6 +89,8 @@ void set_machine(const RawArguments& typed, SimulateOptions& options) {
   MachineModel& machine = parameters.machine;
   machine.hosts = std::move(options.machine.hosts);
   machine.nodes.clear();
+  if (!is_file(typed.parameters) && !typed.cluster)
+    use_rings(machine, options.query.n, options.knobs);
   use_links(typed.links, parameters);
   set_parameters(typed.known, parameters);
   machine.net.leaves.clear();

@@ -23,6 +23,10 @@ namespace ringwood {
 // The most collectives of a group that can be under way at once.
 inline constexpr int kMaxInFlight = 8;
 
+// In shared memory a message goes through the ring in pieces of so many bytes, so that both ends
+// copy at the same time; or, from so many on, stays where its receiver can read it. Below, a copy
+// through the ring is cheaper than the two lines that this costs.
+inline constexpr size_t kShmPiece = size_t{128} << 10, kShmZeroCopyFrom = size_t{16} << 10;
 // A verbs link with rings of this size hands a message to its rails in pieces of so many bytes.
 inline constexpr size_t kMaxVerbsPiece = size_t{64} << 10;
 constexpr size_t verbs_piece_bytes(size_t ring_bytes) {

@@ -181,7 +181,7 @@ bool Receiver::copy_first(bool& plausible) {
   if (piece.empty()) return false;
   AbortGate::Access access(context_.gate);
   if (!access) return false;
-  const size_t bytes = std::min(piece.size(), kPieceBytes);
+  const size_t bytes = std::min(piece.size(), kShmPiece);
   std::memcpy(message.data + message.done, piece.data(), bytes);
   moved_ += bytes;
   return take(bytes);

@@ -12,13 +12,11 @@
 #include <cstdint>
 #include <span>
 
+#include "transports/base/options.h"
 #include "transports/link_parts.h"
 #include "transports/shm/shared_region.h"
 
 namespace ringwood::shm {
-
-// Large messages are published in pieces, so that both ends copy at the same time.
-inline constexpr size_t kPieceBytes = size_t{128} << 10;
 
 inline uint64_t line_up(uint64_t bytes) { return (bytes + kLine - 1) & ~uint64_t{kLine - 1}; }
 
@@ -48,7 +46,7 @@ class RingWriter final {
   size_t write(const std::byte* data, size_t bytes) {
     const uint64_t at = head_ & (bytes_ - 1);
     const uint64_t room = std::min(bytes_ - (head_ - tail_), bytes_ - at);
-    const size_t piece = std::min({bytes, static_cast<size_t>(room), kPieceBytes});
+    const size_t piece = std::min({bytes, static_cast<size_t>(room), kShmPiece});
     copy_across(ring_ + at, data, piece);
     head_ += line_up(piece);  // only the end of a message is not a multiple of a line
     return piece;

@@ -12,10 +12,8 @@
 namespace ringwood {
 namespace {
 
-// Below this, a copy through the ring is cheaper than the two lines that sending zero-copy costs.
-constexpr size_t kZeroCopyFrom = 16 << 10;
 // A short message between users must be sent even while its receiver is busy with something else.
-constexpr size_t kZeroCopyFromUsers = kZeroCopyFrom + 1;
+constexpr size_t kZeroCopyFromUsers = kShmZeroCopyFrom + 1;
 
 struct Ends {
   int mine, theirs, channel;
@@ -31,7 +29,7 @@ class ShmLink final : public Link {
         arriving_(region_->direction(e.theirs, e.mine, e.channel)),
         sender_(outgoing_, region_->ring(e.mine, e.theirs, e.channel),
                 region_->geometry().ring_bytes_of(e.channel), {alarm_, gate_, edges_},
-                e.channel == kPointToPointChannel ? kZeroCopyFromUsers : kZeroCopyFrom),
+                e.channel == kPointToPointChannel ? kZeroCopyFromUsers : kShmZeroCopyFrom),
         receiver_(arriving_, region_->ring(e.theirs, e.mine, e.channel),
                   region_->geometry().ring_bytes_of(e.channel), {alarm_, gate_, edges_},
                   bootstrap.arenas[peer]) {
@@ -213,5 +211,9 @@ class Shm final : public Transport {
 }  // namespace
 
 std::unique_ptr<Transport> make_shm() { return std::make_unique<Shm>(); }
+
+size_t shm::ring_bytes(size_t members, int channels, size_t wanted) {
+  return make_geometry(members, channels, wanted).ring_bytes;
+}
 
 }  // namespace ringwood

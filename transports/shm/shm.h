@@ -6,6 +6,7 @@
 // what it had sent still arrives.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 
 #include "transports/transport.h"
@@ -13,5 +14,11 @@
 namespace ringwood {
 
 std::unique_ptr<Transport> make_shm();
+
+namespace shm {
+// What a ring takes where so many ranks of a host have so many links to each other: as the option
+// says, but all rings of a host together at most 1 GiB.
+size_t ring_bytes(size_t members, int channels, size_t wanted);
+}  // namespace shm
 
 }  // namespace ringwood

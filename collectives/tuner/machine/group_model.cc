@@ -3,9 +3,13 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <vector>
 
 #include "collectives/tuner/machine/calibrate.h"
 #include "transports/base/knobs/knobs.h"
+#include "transports/base/knobs/link_knobs.h"
+#include "transports/channels.h"
+#include "transports/shm/shm.h"
 
 namespace ringwood {
 
@@ -19,6 +23,7 @@ MachineModel host_parameters(const Options& options) {
     it = known.emplace(options.calibration, calibration(cache_directory(), use)).first;
   }
   MachineModel machine = it->second;
+  machine.eager = static_cast<double>(options.shm_ring_bytes);
   const auto& allowed = options.transports;
   machine.loopback = std::ranges::none_of(transport_table(), [&](const TransportRow& row) {
     return row.shared_memory && (allowed.empty() || std::ranges::count(allowed, row.name) > 0);
@@ -26,14 +31,28 @@ MachineModel host_parameters(const Options& options) {
   return machine;
 }
 
+void use_rings(MachineModel& machine, int n, const Options& options) {
+  std::vector<size_t> on_host(static_cast<size_t>(host_count(machine)), 0);
+  for (int r = 0; r < n; ++r) ++on_host[static_cast<size_t>(machine.host_of(r))];
+  const size_t ring = shm::ring_bytes(std::ranges::max(on_host), channels_for(options.in_flight),
+                                      options.shm_ring_bytes);
+  machine.eager = static_cast<double>(ring);
+  machine.piece = static_cast<double>(std::min(kShmPiece, ring));
+}
+
 std::string announced_parameters(const Options& options) { return print(host_parameters(options)); }
 
 MachineModel machine_model_of(const Mesh& mesh) {
+  constexpr double kMost = 1 << 30;
   MachineModel machine =
       mesh.announcement.empty() ? MachineModel{} : parse_machine_model(mesh.announcement);
   machine.cores = mesh.cores_on_root_host;
   machine.hosts = mesh.several_hosts ? mesh.host_numbers : std::vector<int>{};
   machine.nodes = mesh.node_numbers;
+  Options links;
+  links.in_flight = mesh.in_flight;
+  links.shm_ring_bytes = static_cast<size_t>(std::clamp(machine.eager, 1.0, kMost));  // rank 0's
+  use_rings(machine, mesh.size, with(links, mesh.link_settings));
   return machine;
 }
 

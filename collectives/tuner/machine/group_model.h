@@ -16,6 +16,10 @@ MachineModel host_parameters(const Options& options);
 // The same as text: what rank 0 announces (make_mesh).
 std::string announced_parameters(const Options& options);
 
+// How far a sender in shared memory is ahead: by its ring, as the options have it, of which hosts
+// of many ranks have smaller ones. `n` ranks, placed as the machine says.
+void use_rings(MachineModel& machine, int n, const Options& options);
+
 // Between hosts, once the links are made: agrees on the parameters of hosts and network, which
 // replace Mesh::announcement on all ranks. Each host's parameters are measured there, and the
 // network's by the probe (probe.h), unless they are known for such a network and its latency is

@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "collectives/plan/group_facts.h"
+#include "transports/base/options.h"
 
 namespace ringwood {
 
@@ -93,7 +94,7 @@ struct NetworkParameters {
   // A rank's messages use one of them (rail_of()); else those of more than `piece` bytes are cut
   // into pieces, which go over all of them, and a smaller one goes over the least busy.
   bool rail_of_rank = false;
-  double piece = 64 << 10;
+  double piece = kMaxVerbsPiece;
   std::optional<PathParameters> far;  // the far path; none: as the near one
   // By host: the switch that it is connected to, numbered from 0 in the order of the first hosts.
   // Empty: not known.
@@ -143,10 +144,10 @@ struct MachineModel : GroupFacts {
   double handed = 33e9;       // bytes/s at each end of data handed from core to core in a cache
   double both_ways = 1;       // fraction of it that remains with equal traffic the other way
   Exchanged exchanged;
-  double yield = 1.75e-6;       // until a rank without a core of its own gets one
-  double piece = 128 << 10;     // receiver and sender work at the same time from here on
-  double eager = 1 << 20;       // how far a sender can be ahead of its receiver
-  double zero_copy = 16 << 10;  // messages from here on can stay in the sender's arena
+  double yield = 1.75e-6;               // until a rank without a core of its own gets one
+  double piece = kShmPiece;             // receiver and sender work at the same time from here on
+  double eager = 1 << 20;               // how far a sender can be ahead of its receiver
+  double zero_copy = kShmZeroCopyFrom;  // from here on messages can stay in the sender's arena
 
   // Inside a host, from node to node; as inside a node where there is only one.
   double node_latency = 0.062e-6;

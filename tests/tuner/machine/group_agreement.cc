@@ -94,6 +94,35 @@ TEST(GroupAgreement, RanksWithPortsOfTheirOwnMeasureEach) {
   EXPECT_EQ(one.line(0), "1 texts, 2 rails, true");
 }
 
+// As rank 0's options have them, unless its tuning file says otherwise.
+TEST(GroupModel, RingsAreThoseOfRankZero) {
+  Options options;
+  options.calibration = "off";
+  options.shm_ring_bytes = 64 << 10;
+  Mesh mesh;
+  mesh.size = 3;
+  mesh.announcement = announced_parameters(options);
+  EXPECT_EQ(machine_model_of(mesh).eager, 64 << 10);
+  EXPECT_EQ(machine_model_of(mesh).piece, 64 << 10);
+  mesh.link_settings = {{"RINGWOOD_SHM_RING_BYTES", "524288"}};
+  EXPECT_EQ(machine_model_of(mesh).eager, 512 << 10);
+}
+
+// All rings of a host have 1 GiB: those of 64 ranks an eighth of what the option says.
+TEST(GroupModel, RingsOfManyRanksAreSmaller) {
+  MachineModel machine;
+  use_rings(machine, 8, Options{});
+  EXPECT_EQ(machine.eager, 1 << 20);
+  use_rings(machine, 64, Options{});
+  EXPECT_EQ(machine.eager, 128 << 10);
+  use_rings(machine, 256, Options{});
+  EXPECT_LT(machine.piece, 128 << 10);
+  for (int r = 0; r < 64; ++r) machine.hosts.push_back(r / 8);
+  use_rings(machine, 64, Options{});
+  EXPECT_EQ(machine.eager, 1 << 20);
+  EXPECT_EQ(machine.piece, 128 << 10);
+}
+
 TEST(GroupAgreement, OnOneHostNothingIsExchanged) {
   const auto texts = agreed({on_host("a"), on_host("a")});
   EXPECT_EQ(texts, (std::vector<std::string>{"", ""}));
