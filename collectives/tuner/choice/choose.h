@@ -10,8 +10,8 @@
 // each anew. All roots cost the same here: root 0 stands for all.
 //
 // The first choice in a class takes this time of a core, measured on a loaded machine with 7
-// collectives of 6 sizes and hosts of 8: 2 ranks 1.0 ms in the mean and 5 at most, 8 ranks 1.3 and
-// 9, 128 ranks 6.2 and 11, 1,024 ranks 7.7 and 24, 16,384 ranks 17 and 67.
+// collectives of 6 sizes and hosts of 8: 8 ranks 0.8 ms in the mean and 5 at most, 128 ranks 16 and
+// 43, 1,024 ranks 30 and 69, 16,384 ranks 50 and 103; most where the operation takes long itself.
 #pragma once
 
 #include <functional>

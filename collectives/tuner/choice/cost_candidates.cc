@@ -25,6 +25,8 @@ constexpr double kWorthSharing = 1.5;
 constexpr double kFarOff = 1.25;
 // Of those that are not exactly known this much slower ones may be the fastest.
 constexpr double kNearby = 1.35;
+// About how far such a time may be from what it takes.
+constexpr double kUnknown = 1.15;
 // Each doubling of the roundings of a sum beyond one per level has to make a row this many times
 // faster.
 constexpr double kRoundingPrice = 1.3;
@@ -170,10 +172,13 @@ class Contest {
       if (times(i) > best_ * kNearby) return;
       Candidate& c = candidates_[i];
       const auto seconds = judge_.refine(built_[entries_[i].built], c.segments, best_);
-      if (!seconds) continue;
-      c.zero_copy_seconds *= *seconds / c.seconds;
-      c.seconds = *seconds;
-      c.simulated = built_[entries_[i].built].profile->direct();
+      if (!seconds && judged_.size() == 1) return;
+      const double part = std::min(c.zero_copy_seconds / std::max(1e-12, c.seconds),
+                                   judge_.shared_part(built_[entries_[i].built]));
+      // What is not known better does not win by that.
+      c.seconds = seconds ? *seconds : c.seconds * kUnknown;
+      c.zero_copy_seconds = c.seconds * part;
+      c.simulated = seconds && built_[entries_[i].built].profile->direct();
       entries_[i].refined = true;
       for (const size_t k : left)  // what one segment takes says more of several
         if (c.segments == 1 && entries_[k].built == entries_[i].built && !candidates_[k].simulated)

@@ -22,7 +22,7 @@ constexpr double kExpected = 1.1;
 // The cost of binding a step, in units of HostQueues::work(), and about that of simulating it, too.
 constexpr size_t kWorkOfStep = 4, kWorkOfSimulatedStep = 15;
 // To refine: so much of that, and, for what takes long itself, one for each 20 ns of that.
-constexpr double kRefiningWork = 140e3, kMaxRefiningWork = 600e3, kSecondsOfWork = 20e-9;
+constexpr double kRefiningWork = 280e3, kMaxRefiningWork = 600e3, kSecondsOfWork = 20e-9;
 
 }  // namespace
 
@@ -203,12 +203,14 @@ std::optional<double> CostJudge::some_of(BuiltRow& built, const RowSample& s, in
 std::optional<double> CostJudge::segments_of(BuiltRow& built, const RowSample& s, int segment_count,
                                              size_t most) {
   constexpr double kAsTheLast = 0.75;
+  constexpr int kOfTwo = 8;
   if (refining_work_ >= most) return {};
   const size_t of_one = kWorkOfSimulatedStep * std::max<size_t>(1, s.steps);
-  const size_t work = std::max(most / 4, std::min(most - refining_work_, 6 * of_one));
+  const size_t work = std::min(most - refining_work_, std::max(most / 4, 6 * of_one));
   const auto may = static_cast<int>(std::min<size_t>(work / of_one, kMaxSegments));
   if (segment_count <= may) return some_of(built, s, segment_count, segment_count, most);
-  int few = 1;
+  // The second segment of a tree does not add yet what later ones do.
+  int few = segment_count <= kOfTwo ? 1 : 2;
   if (3 * few > may) return {};
   while (6 * few <= may) few *= 2;
   const std::optional<double> first = some_of(built, s, few, segment_count, most);

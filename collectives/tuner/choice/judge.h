@@ -48,6 +48,8 @@ class CostJudge final {
   // or knows from few segments. Nothing where as much as a choice for operations of this many
   // seconds may take does not suffice.
   std::optional<double> refine(BuiltRow& built, int segment_count, double seconds);
+  // Of what a row takes with private buffers, what it takes with shared ones, as far as known.
+  double shared_part(const BuiltRow& built) const;
 
  private:
   // Whether shared buffers make a difference at all.
@@ -66,7 +68,6 @@ class CostJudge final {
   std::optional<double> segments_of(BuiltRow& built, const RowSample& s, int segment_count,
                                     size_t most);
   bool refine_single(BuiltRow& built, size_t most);
-  double shared_part(const BuiltRow& built) const;
   Times times_of(BuiltRow& built, int segment_count, bool may_simulate, double worth);
 
   size_t& work_of(const BuiltRow& built) {

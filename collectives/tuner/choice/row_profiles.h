@@ -32,7 +32,8 @@ class RowProfiles final {
     return *known.roundings;
   }
 
-  // What queries have cost so far, as HostQueues::work() counts it: some 30 ns each.
+  // What queries have cost so far, as HostQueues::work() counts it: some 60 to 130 ns each, with
+  // all that a choice does besides.
   size_t work() const { return work_; }
   void count(size_t work) { work_ += work; }
 

@@ -144,7 +144,7 @@ TEST(Regret, ASlowHostIsNoSlowGroup) {
 // takes long itself is worth more of it.
 TEST(ChoiceWork, ANewShapeTakesMilliseconds) {
   const auto most = [](size_t bytes) -> size_t {
-    return bytes <= 1 << 10 ? 200000 : bytes <= 1 << 20 ? 600000 : 900000;
+    return bytes <= 1 << 10 ? 200000 : bytes <= 1 << 20 ? 800000 : 900000;
   };
   for (const int n : kSanitized ? std::vector{128} : std::vector{128, 1024, 16384}) {
     const MachineModel machine = hosts_of_8(n);
