@@ -169,9 +169,12 @@ void run_explain(const RawArguments& typed) {
   if (typed.links.island > 0 && typed.nodes > 1)
     refuse("--island says which GPUs of a host reach each other: leave out --nodes");
   const MachineModel& machine = parameters.machine;
-  if (!file) use_rings(parameters.machine, query_of(typed, machine).n, options);
   use_rails(typed.network, parameters);
   use_links(typed.links, parameters);
+  if (!file) {
+    use_rings(parameters.machine, query_of(typed, machine).n, options);
+    use_rings(parameters.machine, options.verbs);
+  }
   set_parameters(typed.known, parameters);
   use_network(typed.network, parameters);
   set_cores(parameters.machine, typed.cores, file, typed.parameters == "host");

@@ -331,3 +331,29 @@ def test_measured_links_stay_as_they_were_measured(tmp_path):
     report = explained("all_reduce", "8", "--rdma", parameters=str(file))
     assert report["parameters"] == file.read_text().strip()
     assert report["origins"]["net_latency"] == str(file)
+
+
+# As the links of a group with this environment have them.
+@pytest.mark.parametrize(
+    ("place", "variables", "parameters"),
+    [
+        (["--ranks", "4"], {}, {"eager": 1 << 20, "piece": 128 << 10}),
+        (
+            ["--ranks", "4"],
+            {"RINGWOOD_SHM_RING_BYTES": "64K"},
+            {"eager": 64 << 10, "piece": 64 << 10},
+        ),
+        (["--ranks", "64"], {}, {"eager": 128 << 10}),  # all rings of a host have 1 GiB
+        (
+            ["--hosts", "4", "--ranks", "4", "--rdma"],
+            {"RINGWOOD_VERBS_RING_BYTES": "64K", "RINGWOOD_VERBS_ZERO_COPY_BYTES": "1M"},
+            {"net_eager": 64 << 10, "net_piece": 8 << 10, "net_zero_copy": 1 << 20},
+        ),
+    ],
+)
+def test_rings_are_those_of_the_environment(tmp_path, place, variables, parameters):
+    file = tmp_path / "machine"
+    words = ("explain", "all_reduce", "1M", *place, "--parameters", "default")
+    run(*words, "--save", str(file), **variables)
+    saved = dict(word.split("=", 1) for word in file.read_text().split()[1:])
+    assert {name: float(saved[name]) for name in parameters} == parameters

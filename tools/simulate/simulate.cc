@@ -89,9 +89,11 @@ void set_machine(const RawArguments& typed, SimulateOptions& options) {
   MachineModel& machine = parameters.machine;
   machine.hosts = std::move(options.machine.hosts);
   machine.nodes.clear();
-  if (!is_file(typed.parameters) && !typed.cluster)
-    use_rings(machine, options.query.n, options.knobs);
   use_links(typed.links, parameters);
+  if (!is_file(typed.parameters) && !typed.cluster) {
+    use_rings(machine, options.query.n, options.knobs);
+    use_rings(machine, options.knobs.verbs);
+  }
   set_parameters(typed.known, parameters);
   machine.net.leaves.clear();
   std::erase_if(machine.net.exceptions,

@@ -169,6 +169,7 @@ class TrafficBinder {
         const auto index = static_cast<int32_t>(traffic_.messages.size());
         traffic_.items[first_item + static_cast<uint32_t>(step)] = index;
         traffic_.messages.push_back({r, queue.peer, step, -1, index + 1, -1});
+        scratch_.push_back(plan.steps[static_cast<size_t>(step)].src.buffer == kScratch);
       }
       traffic_.messages.back().next = -1;
       if (traffic_.messages.size() > kMaxMessages)
@@ -230,6 +231,7 @@ class TrafficBinder {
     CostMessage priced = prices_.message(m.from, m.to);
     priced.bytes = bytes_[traffic_.ranks[m.from].first_item + static_cast<uint32_t>(m.send_step)];
     priced.reduces = traffic_.shape(m.to).kinds[m.recv_step] == StepKind::recv_reduce;
+    priced.scratch = scratch_[index];
     prices_.set_costs(priced, costs_[m.from], costs_[m.to]);
     priced.from = priced.to = 0;
     m.price = prices_of_.of(priced);
@@ -247,6 +249,7 @@ class TrafficBinder {
   std::vector<CostRank> costs_;  // by rank; steps are not set
   std::vector<double> sets_;     // by rank: its working set
   std::vector<double> bytes_;    // by step, as Traffic::items
+  std::vector<bool> scratch_;    // by message: CostMessage::scratch
   // By rank, from its first one on; by peer.
   std::vector<Queue> sends_, receives_;
   std::vector<size_t> first_sends_, first_receives_;

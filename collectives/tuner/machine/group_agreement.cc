@@ -82,9 +82,7 @@ class Leader final {
 
   std::string agree() {
     if (use_ != CalibrationUse::off) set_network();
-    if (!over_sockets(mesh_)) machine_.net.eager = static_cast<double>(verbs_.ring_bytes);
-    machine_.net.piece = static_cast<double>(verbs_piece_bytes(verbs_.ring_bytes));
-    machine_.net.zero_copy = static_cast<double>(verbs_.zero_copy_bytes);
+    use_rings(machine_, verbs_);
     ProbeStep end;
     end.parameters = print(machine_);
     for (const std::vector<int>& leaders : rails_)

@@ -40,10 +40,17 @@ void use_rings(MachineModel& machine, int n, const Options& options) {
   machine.piece = static_cast<double>(std::min(kShmPiece, ring));
 }
 
+void use_rings(MachineModel& machine, const VerbsOptions& options) {
+  if (machine.net.carrier != PathClass::rdma) return;
+  machine.net.eager = static_cast<double>(options.ring_bytes);
+  machine.net.piece = static_cast<double>(verbs_piece_bytes(options.ring_bytes));
+  machine.net.zero_copy = static_cast<double>(options.zero_copy_bytes);
+}
+
 std::string announced_parameters(const Options& options) { return print(host_parameters(options)); }
 
 MachineModel machine_model_of(const Mesh& mesh) {
-  constexpr double kMost = 1 << 30;
+  constexpr double kMaxRing = 1 << 30;
   MachineModel machine =
       mesh.announcement.empty() ? MachineModel{} : parse_machine_model(mesh.announcement);
   machine.cores = mesh.cores_on_root_host;
@@ -51,7 +58,7 @@ MachineModel machine_model_of(const Mesh& mesh) {
   machine.nodes = mesh.node_numbers;
   Options links;
   links.in_flight = mesh.in_flight;
-  links.shm_ring_bytes = static_cast<size_t>(std::clamp(machine.eager, 1.0, kMost));  // rank 0's
+  links.shm_ring_bytes = static_cast<size_t>(std::clamp(machine.eager, 1.0, kMaxRing));
   use_rings(machine, mesh.size, with(links, mesh.link_settings));
   return machine;
 }

@@ -19,6 +19,8 @@ std::string announced_parameters(const Options& options);
 // How far a sender in shared memory is ahead: by its ring, as the options have it, of which hosts
 // of many ranks have smaller ones. `n` ranks, placed as the machine says.
 void use_rings(MachineModel& machine, int n, const Options& options);
+// What verbs links make of these options, where links between hosts are verbs.
+void use_rings(MachineModel& machine, const VerbsOptions& options);
 
 // Between hosts, once the links are made: agrees on the parameters of hosts and network, which
 // replace Mesh::announcement on all ranks. Each host's parameters are measured there, and the
@@ -32,7 +34,8 @@ void agree_on_parameters(Mesh& mesh, const Options& options);
 // are idle; alike on all ranks. Mesh::announcement remains. Collective; throws Error.
 NetworkParameters measure_again(Mesh& mesh, const Options& options, int channel);
 
-// The announced parameters, with the host and node of every rank: equal on all ranks. Throws
+// The announced parameters, with the host and node of every rank, and with rings of shared memory
+// as large as hosts of so many ranks have them: equal on all ranks. Throws
 // Error(invalid_argument) for an announcement of another version.
 MachineModel machine_model_of(const Mesh& mesh);
 

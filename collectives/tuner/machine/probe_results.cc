@@ -60,14 +60,15 @@ const std::vector<ProbeReport>& far_of(const ProbeResults& results, size_t rail)
 
 void find_exceptions(NetworkParameters& net, const ProbeResults& results,
                      const std::vector<int>& order, const std::vector<std::string>& names) {
-  const auto rails = static_cast<size_t>(net.rails);
+  // Those that were measured apart; a file of the topology may know of more.
+  const size_t rails = results.rails.size() + 1;
   std::vector<std::vector<double>> parts;  // of the mean rail
   for (size_t rail = 0; rail < rails; ++rail) {
     parts.push_back(
         parts_of(rail == 0 ? results.alone : near_of(results, rail), far_of(results, rail), order));
     const double rate = median_rate(near_of(results, rail)) / net.both_ways;
     for (double& part : parts.back())
-      if (rails > 1) part = std::min(1.0, part * rate * net.rails / net.nic);
+      if (rails > 1) part = std::min(1.0, part * rate * static_cast<double>(rails) / net.nic);
   }
   for (size_t h = 0; h < order.size(); ++h)
     for (size_t rail = 0; rail < rails; ++rail)

@@ -50,6 +50,18 @@ MachineModel fitted(const std::vector<double>& out, const std::vector<double>& i
   return machine;
 }
 
+// A file of the topology knows of rails, which over verbs are measured together.
+TEST(ProbeResults, RailsThatNobodyMeasuredApartHaveNoExceptions) {
+  const std::vector<double> rates = {1e9, 1e9, 0.25e9, 1e9};
+  MachineModel machine;
+  machine.net.rails = 4;
+  use_results(machine, probed(rates, rates, 1e18), names_of(4), false);
+  ASSERT_EQ(machine.net.exceptions.size(), 1u);
+  EXPECT_EQ(machine.net.exceptions[0].host, 2);
+  EXPECT_EQ(machine.net.exceptions[0].rail, -1);
+  EXPECT_EQ(machine.net.rails, 4);
+}
+
 TEST(ProbeSteps, EverySendHasItsReceiveAndLeavesDecideWhoIsNear) {
   const std::vector<std::vector<int>> kinds = {{}, {0, 1, 0, 1, 0, 1, 0, 1}};
   for (const auto& leaves : kinds) {
