@@ -73,7 +73,8 @@ TEST(Events, AgreeWithTheCostModel) {
   EXPECT_GT(cases, 40u);
 }
 
-// Hosts that share their cores, and ports that pass a burst at once: against the same.
+// Hosts that share their cores, ports that pass a burst at once, and that need a time for each
+// message: against the same.
 TEST(Events, ShareCoresAndFillBuckets) {
   constexpr int kHosts = 8;
   MachineModel machine = on_hosts(MachineModel{}, kHosts, 1);
@@ -87,6 +88,7 @@ TEST(Events, ShareCoresAndFillBuckets) {
         const Where where{0, kHosts, 0, machine.hosts, machine.nodes};
         if (!row.accepts(where) || !moves_data(row.collective)) continue;
         machine.net.burst = burst;
+        machine.net.gap = burst > 0 ? 20e-6 : 0;
         machine.net.sharing = sharing;
         for (const size_t bytes : {size_t{8}, size_t{4} << 10, size_t{256} << 10}) {
           Load load = load_of(row.collective, bytes, kHosts);
@@ -227,6 +229,28 @@ TEST(Events, GpusTakeWhatTheChoicePredicts) {
         predict(build_all(row, {0, 64, 0, machine.hosts}), load, machine).seconds;
     const double simulated = events_of(row, load, machine, rails, {}).seconds;
     EXPECT_NEAR(predicted, simulated, 0.02 * simulated) << name;
+  }
+}
+
+// Over RDMA the device reads what is sent from scratch, which is registered.
+TEST(Events, AgreeWithTheCostModelOverRdma) {
+  MachineModel base;
+  use_rdma_prior(base);
+  base.net.nic = 50e9;
+  for (const int ranks : {1, 4}) {
+    const MachineModel machine = on_hosts(base, 16, ranks);
+    const int n = 16 * ranks;
+    for (const char* name : {"ring", "pat", "bruck", "direct"}) {
+      const AlgorithmRow& row = *find_algorithm(Collective::all_gather, name);
+      for (const size_t bytes : {size_t{1} << 20, size_t{8} << 20}) {
+        Load load = load_of(Collective::all_gather, bytes, n);
+        load.agreement = true;
+        const double predicted =
+            predict(build_all(row, {0, n, 0, machine.hosts}), load, machine).seconds;
+        EXPECT_NEAR(events_of(row, load, machine).seconds / predicted, 1, kSame)
+            << name << " " << n << " " << bytes;
+      }
+    }
   }
 }
 

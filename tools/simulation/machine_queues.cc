@@ -56,23 +56,29 @@ double MachineQueues::waiting(std::span<const int32_t> links) const {
   return most;
 }
 
-void MachineQueues::use_links(std::span<const int32_t> links, double bytes, double network,
+void MachineQueues::use_ports(const Network::Path& path, const CostMessage& price, double bytes,
                               int32_t job) {
-  for (const int32_t link : links) use_port(queue(link), bytes, network, job);
+  for (const int32_t link : path.of_ports())
+    use_port(queue(link), bytes, price.network, price.gap, job);
+}
+
+void MachineQueues::use_above(const Network::Path& path, const CostMessage& price, double bytes,
+                              int32_t job) {
+  for (const int32_t link : path.above()) use_port(queue(link), bytes, price.network, 0, job);
 }
 
 // Each piece goes to the rail, and there to the queue pair, that has least on its way; so they get
 // parts by how fast they are at the moment. Those of one rail share its ports.
 void MachineQueues::use_network(const TrafficMessage& m, double bytes, int32_t job) {
   network_.paths(m.from, m.to, paths_);
-  const double network = traffic_.prices[m.price].network;
-  if (paths_.size() == 1) return use_links(paths_[0].all(), bytes, network, job);
-  if (!traffic_.prices[m.price].cut) {
+  const CostMessage& price = traffic_.prices[m.price];
+  if (paths_.size() == 1 || !price.cut) {
     const auto less = [&](const auto& a, const auto& b) {
       return waiting(a.all()) < waiting(b.all());
     };
     const auto& first = *std::min_element(paths_.begin(), paths_.end(), less);
-    return use_links(first.all(), bytes, network, job);
+    use_ports(first, price, bytes, job);
+    return use_above(first, price, bytes, job);
   }
   const auto speed = [](double waiting) { return 1 / std::max(kDead, waiting); };
   std::vector<double> of_rail(Network::kMaxRails, 0), above(paths_.size());
@@ -86,8 +92,8 @@ void MachineQueues::use_network(const TrafficMessage& m, double bytes, int32_t j
   for (size_t i = 0; i < paths_.size(); ++i) {
     const Network::Path& path = paths_[i];
     const double of_this = bytes * part[path.rail] / all;
-    if (path.first_of_rail) use_links(path.of_ports(), of_this, network, job);
-    use_links(path.above(), of_this * (above[i] / of_rail[path.rail]), network, job);
+    if (path.first_of_rail) use_ports(path, price, of_this, job);
+    use_above(path, price, of_this * (above[i] / of_rail[path.rail]), job);
   }
 }
 

@@ -26,8 +26,9 @@ class MachineQueues final : public HostQueues {
 
  private:
   void use_network(const TrafficMessage& m, double bytes, int32_t job);
-  // `network`: seconds of a whole interface for a byte.
-  void use_links(std::span<const int32_t> links, double bytes, double network, int32_t job);
+  void use_ports(const Network::Path& path, const CostMessage& price, double bytes, int32_t job);
+  // Those above the ports, which a message takes as long as its bytes do.
+  void use_above(const Network::Path& path, const CostMessage& price, double bytes, int32_t job);
   double waiting(std::span<const int32_t> links) const;
   // Of a link of the network.
   int32_t queue(int32_t link) const { return first_network_ + link; }

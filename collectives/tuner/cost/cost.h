@@ -59,7 +59,8 @@ struct Load {
   // Ranks of the whole group where the schedules are those of a smaller one; decides how ranks
   // agree. 0: as many as the schedules say.
   int of_ranks = 0;
-  // Ends the simulation after this much of HostQueues::work(), at some 20 ns each. 0: no limit.
+  // Ends the simulation after this much of HostQueues::work(), at some 20 to 50 ns each. 0: no
+  // limit.
   size_t most_work = 0;
 };
 

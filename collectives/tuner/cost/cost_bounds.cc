@@ -32,8 +32,13 @@ double alone(const CostModel& model, const CostMessage& m) {
   const double waiting = std::max(0.0, m.bytes - model.burst);
   const auto parts = [&](int rank) { return model.leaf_hosts[model.leaf[model.ranks[rank].host]]; };
   const double part = std::min({parts(m.from), parts(m.to), model.most_parts});
-  return std::max({m.bytes * m.out.core, m.bytes * m.in.core, waiting * m.network / port,
+  return std::max({m.bytes * m.out.core, m.bytes * m.in.core, waiting * m.network / port + m.gap,
                    waiting * m.middle / part});
+}
+
+// Of a port's seconds. Of several rails one alone may spend it.
+double gap_of(const CostModel& model, const CostMessage& m) {
+  return m.cut ? m.gap : m.gap / model.rails;
 }
 
 struct Busy {
@@ -72,8 +77,8 @@ Busy busiest(const CostModel& model, const MachineModel& machine) {
       continue;
     }
     const size_t from = port_at(model, m.from, m), to = port_at(model, m.to, m);
-    out[from] += m.bytes * m.network / model.port_rates[from];
-    in[to] += m.bytes * m.network / model.port_rates[to];
+    out[from] += m.bytes * m.network / model.port_rates[from] + gap_of(model, m);
+    in[to] += m.bytes * m.network / model.port_rates[to] + gap_of(model, m);
     middle_out[leaf(m.from)] += m.bytes * m.middle / model.leaf_hosts[leaf(m.from)];
     middle_in[leaf(m.to)] += m.bytes * m.middle / model.leaf_hosts[leaf(m.to)];
   }

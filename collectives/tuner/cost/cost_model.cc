@@ -50,7 +50,8 @@ class Binder {
     for (int h = 0; h < model_.hosts; ++h)
       for (int port = 0; port < model_.ports; ++port)
         model_.port_rates.push_back(port_rate(machine.net, h, port));
-    if (!machine.net.rail_of_rank) model_.rails = machine.net.rails;
+    if (machine.net.carrier == PathClass::rdma && !machine.net.rail_of_rank)
+      model_.rails = machine.net.rails;
     for (int h = 0; h < model_.hosts; ++h)
       for (int rail = 0; rail < model_.rails && model_.rails > 1; ++rail)
         model_.rail_rates.push_back(rail_rate(machine.net, h, rail));

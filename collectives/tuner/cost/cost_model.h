@@ -38,6 +38,7 @@ struct CostMessage {
   double middle = 0;   // seconds of a host's part of what lies between far hosts, for each byte;
                        // 0: there is all it needs
   int32_t port = 0;    // between hosts, at both ends (machine_model.h)
+  double gap = 0;      // seconds of its ports beyond its bytes
   bool cut = false;    // goes over all rails of a port that is several (NetworkParameters::piece)
   double eager = 0;    // bytes that the link takes before the receiver is ready
 };

@@ -160,6 +160,7 @@ CostMessage Prices::message(int from, int to) const {
   m.network = 1 / (net.nic * (both_ways ? net.both_ways : 1));
   if (way.rate < net.nic) m.middle = 1 / (way.rate * (both_ways ? way.both_ways : 1));
   m.port = port_of(net, from, index_[from], to, index_[to]);
+  m.gap = net.gap;
   m.latency = way.latency;
   return m;
 }

@@ -48,11 +48,11 @@ void HostQueues::use(int32_t link, double seconds, int32_t job) {
   queues_.enter(link, now_, seconds, job);
 }
 
-void HostQueues::use_port(int32_t port, double bytes, double network, int32_t job) {
+void HostQueues::use_port(int32_t port, double bytes, double network, double gap, int32_t job) {
   if (network <= 0 || bytes <= 0) return;
   const double rate = queues_.rate(port) / network;
   const double at_once = buckets_.take(static_cast<size_t>(port), now_, bytes, rate);
-  use(port, (bytes - at_once) * network, job);
+  use(port, (bytes - at_once) * network + gap * queues_.rate(port), job);
 }
 
 void HostQueues::use_thread(int rank, double seconds, int32_t job) {

@@ -36,7 +36,7 @@ class HostQueues {
   void leave(std::vector<CostJob>& ended);
   // As TokenBuckets::busiest().
   double busiest_port() const { return buckets_.busiest(); }
-  // The effort of the simulation so far, whatever machine runs it: some 20 ns each.
+  // The effort of the simulation so far, whatever machine runs it: some 20 to 50 ns each.
   size_t work() const { return work_; }
 
  protected:
@@ -51,8 +51,8 @@ class HostQueues {
                     double bytes, bool both_ends);
   void use(int32_t link, double seconds, int32_t job);
   // For bytes through a port, at so many seconds of a whole interface for each; less what it
-  // passes at once.
-  void use_port(int32_t port, double bytes, double network, int32_t job);
+  // passes at once, and `gap` seconds more.
+  void use_port(int32_t port, double bytes, double network, double gap, int32_t job);
   int host(int rank) const { return ranks_[rank].host; }
   const LinkQueues& queues() const { return queues_; }
   // Of threads, cores and memory.

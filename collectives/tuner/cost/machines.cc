@@ -42,8 +42,8 @@ int32_t CostMachines::add_links(const std::vector<double>& rates, int host, int 
   return first;
 }
 
-void CostMachines::use_one_rail(const Host& here, const Host& there, double bytes, double network,
-                                int32_t job) {
+void CostMachines::use_one_rail(const Host& here, const Host& there, const CostMessage& m,
+                                double bytes, int32_t job) {
   const auto waiting = [&](int rail) {
     const auto one = [&](int32_t link) {
       return (queues().active(link) + 1) / queues().rate(link);
@@ -53,8 +53,8 @@ void CostMachines::use_one_rail(const Host& here, const Host& there, double byte
   int best = 0;
   for (int rail = 1; rail < model_.rails; ++rail)
     if (waiting(rail) < waiting(best)) best = rail;
-  use_port(here.rails_out + best, bytes, network, job);
-  use_port(there.rails_in + best, bytes, network, job);
+  use_port(here.rails_out + best, bytes, m.network, m.gap, job);
+  use_port(there.rails_in + best, bytes, m.network, m.gap, job);
 }
 
 void CostMachines::start_flow(JobKind kind, int32_t message, double bytes, bool both_ends) {
@@ -67,10 +67,10 @@ void CostMachines::start_flow(JobKind kind, int32_t message, double bytes, bool 
   if (!m.between_hosts) return;
   const Host &here = hosts_[host(m.from)], &there = hosts_[host(m.to)];
   if (model_.rails > 1 && !m.cut) {
-    use_one_rail(here, there, bytes, m.network, job);
+    use_one_rail(here, there, m, bytes, job);
   } else {
-    use_port(here.ports_out + m.port, bytes, m.network, job);
-    use_port(there.ports_in + m.port, bytes, m.network, job);
+    use_port(here.ports_out + m.port, bytes, m.network, m.gap, job);
+    use_port(there.ports_in + m.port, bytes, m.network, m.gap, job);
   }
   use(here.middle_out, bytes * m.middle, job);
   use(there.middle_in, bytes * m.middle, job);

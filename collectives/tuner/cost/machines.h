@@ -29,7 +29,8 @@ class CostMachines final : public HostQueues {
   int32_t add_links(const std::vector<double>& rates, int host, int count);
   // One that is not cut takes the rail that would be through with it first. What is cut takes a
   // queue of its own: rails do not see both.
-  void use_one_rail(const Host& here, const Host& there, double bytes, double network, int32_t job);
+  void use_one_rail(const Host& here, const Host& there, const CostMessage& m, double bytes,
+                    int32_t job);
 
   const CostModel& model_;
   std::vector<int32_t> device_;  // by rank: its port out, which that in follows; or empty

@@ -66,6 +66,7 @@ constexpr Key kKeys[] = {
     {"net_eager", [](MachineModel& f) -> double& { return f.net.eager; }, 0, kMaxParameter},
     {"net_zero_copy", [](MachineModel& f) -> double& { return f.net.zero_copy; }, 0, kMaxParameter},
     {"net_piece", [](MachineModel& f) -> double& { return f.net.piece; }, 1, kMaxParameter},
+    {"net_gap", [](MachineModel& f) -> double& { return f.net.gap; }, 0, kMaxSeconds},
     {"net_burst", [](MachineModel& f) -> double& { return f.net.burst; }, 0, kMaxParameter},
 };
 
@@ -166,9 +167,10 @@ void use_rdma_prior(MachineModel& machine) {
   machine.net.latency = 1.2e-6;
   machine.net.post = 0.3e-6;
   machine.net.copied = machine.copy.l3;
-  machine.net.eager = static_cast<double>(VerbsOptions{}.ring_bytes);
-  machine.net.zero_copy = static_cast<double>(VerbsOptions{}.zero_copy_bytes);
-  machine.net.piece = static_cast<double>(verbs_piece_bytes(VerbsOptions{}.ring_bytes));
+  const VerbsOptions usual;
+  machine.net.eager = static_cast<double>(usual.ring_bytes);
+  machine.net.zero_copy = static_cast<double>(usual.zero_copy_bytes);
+  machine.net.piece = static_cast<double>(verbs_piece_bytes(usual.ring_bytes));
 }
 
 int host_count(const MachineModel& machine) {

@@ -87,12 +87,15 @@ struct NetworkParameters {
   // Over RDMA: of messages from here on the device reads memory that is registered.
   double zero_copy = 128 << 10;
   double burst = 0;  // bytes that a port passes at once after it was idle
-  int rails = 1;     // interfaces of each host, which together are `nic`
+  // Seconds of a port for each message, beyond its bytes: those of b bytes reach b / (b + gap nic)
+  // of its rate. Not measured: whoever knows it says it.
+  double gap = 0;
+  int rails = 1;  // interfaces of each host, which together are `nic`
   // Hosts that run on the same cores, as containers of one machine do; they have successive
   // numbers. Where not all of them are there, those that are have their part of the cores.
   int sharing = 1;
-  // A rank's messages use one of them (rail_of()); else those of more than `piece` bytes are cut
-  // into pieces, which go over all of them, and a smaller one goes over the least busy.
+  // A rank's messages use one of them (port_of()); else each is cut into pieces, which go over all
+  // of them, but over RDMA one of at most `piece` bytes goes over the least busy.
   bool rail_of_rank = false;
   double piece = kMaxVerbsPiece;
   std::optional<PathParameters> far;  // the far path; none: as the near one

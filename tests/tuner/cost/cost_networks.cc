@@ -61,6 +61,7 @@ TEST(CostOfNetworks, AMessageOfOnePieceTakesOneOfTheRails) {
     return direct_broadcast(f, bytes) / (static_cast<double>(bytes) * kBeta);
   };
   MachineModel f = network_of(2), three = network_of(3);
+  f.net.carrier = three.net.carrier = PathClass::rdma;
   const auto piece = static_cast<size_t>(f.net.piece);
   EXPECT_NEAR(alone(f, piece), 1, tolerance);
   f.net.rails = three.net.rails = 2;
@@ -68,9 +69,26 @@ TEST(CostOfNetworks, AMessageOfOnePieceTakesOneOfTheRails) {
   EXPECT_NEAR(alone(f, 2 * piece), 1, tolerance);
   EXPECT_NEAR(alone(three, piece), 2, tolerance);      // one rail for each of the two
   EXPECT_NEAR(alone(three, 2 * piece), 2, tolerance);  // both for each, shared
+  // A connection of sockets has no pieces.
+  f.net.carrier = PathClass::socket;
+  EXPECT_NEAR(alone(f, piece), 1, tolerance);
   // Whoever may choose avoids a slow one.
   three.net.exceptions = {{0, 0.25, "slow", 1}};
   EXPECT_NEAR(alone(three, piece), 4, tolerance);
+}
+
+// Of a message that takes as long as its gap does, half of the rate is left.
+TEST(CostOfNetworks, APortNeedsItsGapForEachMessage) {
+  MachineModel f = network_of(4);
+  f.net.gap = 50e-6;
+  const double S = f.net.gap / kBeta;
+  for (const double bytes : {S, S / 4, 10 * S})
+    for (const auto& [ends, time] : arrivals(direct_all_gather(4), bytes, f))
+      EXPECT_NEAR(time, 3 * (bytes * kBeta + f.net.gap), 0.01 * time);
+  // A slow port needs no longer for it.
+  f.net.exceptions = {{2, 0.25, "slow"}};
+  EXPECT_NEAR(arrivals(direct_all_gather(4), S, f).at({2, 0}), 3 * (4 * S * kBeta + f.net.gap),
+              0.01 * f.net.gap);
 }
 
 TEST(CostOfNetworks, ARailIsThatOfTheLowerRank) {
