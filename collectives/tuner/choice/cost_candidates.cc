@@ -25,8 +25,8 @@ constexpr double kWorthSharing = 1.5;
 constexpr double kFarOff = 1.25;
 // Of those that are not exactly known this much slower ones may be the fastest.
 constexpr double kNearby = 1.35;
-// About how far such a time may be from what it takes.
-constexpr double kUnknown = 1.15;
+// About how far such a time may be from what it takes, where there was no work left to simulate it.
+constexpr double kUnrefined = 1.15;
 // Each doubling of the roundings of a sum beyond one per level has to make a row this many times
 // faster.
 constexpr double kRoundingPrice = 1.3;
@@ -176,7 +176,7 @@ class Contest {
       const double part = std::min(c.zero_copy_seconds / std::max(1e-12, c.seconds),
                                    judge_.shared_part(built_[entries_[i].built]));
       // What is not known better does not win by that.
-      c.seconds = seconds ? *seconds : c.seconds * kUnknown;
+      c.seconds = seconds ? *seconds : c.seconds * kUnrefined;
       c.zero_copy_seconds = c.seconds * part;
       c.simulated = seconds && built_[entries_[i].built].profile->direct();
       entries_[i].refined = true;

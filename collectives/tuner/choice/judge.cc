@@ -174,13 +174,13 @@ double CostJudge::shared_part(const BuiltRow& built) const {
 // Estimates are close to the lower bounds. So that they do not win by that, each is scaled by how
 // far the simulation of its row was above its bounds; or at the least that of any row.
 double CostJudge::estimate(BuiltRow& built, int count) {
-  constexpr double kUnknown = 1.25;
+  constexpr double kUnsimulated = 1.25;  // above the bounds, at the least
   const CostBounds& b = built.bounds;
   const bool may_know = built.single[0] || (!built.samples().empty() && within_budget(built));
   if (may_know && single(built, false).simulated)
     return count > 1 ? kExpected * expected(built, count) : off(built) * b.estimate(count);
   const double least = std::isfinite(least_off_) ? least_off_ : 1;
-  return std::max(kUnknown, least) * b.estimate(count);
+  return std::max(kUnsimulated, least) * b.estimate(count);
 }
 
 // So many of a row's segments on this sample.
