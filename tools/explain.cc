@@ -171,10 +171,7 @@ void run_explain(const RawArguments& typed) {
   const MachineModel& machine = parameters.machine;
   use_rails(typed.network, parameters);
   use_links(typed.links, parameters);
-  if (!file) {
-    use_rings(parameters.machine, query_of(typed, machine).n, options);
-    use_rings(parameters.machine, options.verbs);
-  }
+  if (!file) use_all_rings(parameters.machine, query_of(typed, machine).n, options);
   set_parameters(typed.known, parameters);
   use_network(typed.network, parameters);
   set_cores(parameters.machine, typed.cores, file, typed.parameters == "host");

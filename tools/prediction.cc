@@ -139,8 +139,8 @@ void use_links(const LinkWords& words, Parameters& parameters) {
   }
   if (!words.rdma || machine.net.carrier == PathClass::rdma) return;
   use_rdma_prior(machine);
-  for (const char* name :
-       {"carrier", "net_latency", "net_post", "net_copied", "net_eager", "net_zero_copy"})
+  for (const char* name : {"carrier", "net_latency", "net_post", "net_copied", "net_eager",
+                           "net_piece", "net_zero_copy"})
     parameters.priors.emplace_back(name);
 }
 

@@ -255,6 +255,7 @@ def costs(*arguments: str) -> dict:
         ("all_gather", "ring", ["--hosts", "0,1,2,3"]),
         ("reduce_scatter", "direct", ["--ranks", "3"]),
         ("all_to_all", "pairwise", ["--ranks", "4"]),
+        ("broadcast", "binomial", ["--ranks", "64"]),  # which have smaller rings
     ],
 )
 def test_a_row_costs_what_explain_says(collective, algorithm, group):

@@ -12,6 +12,7 @@
 #include "collectives/plan/proved_schedules.h"
 #include "collectives/tuner/choice/choose.h"
 #include "collectives/tuner/cost/cost.h"
+#include "collectives/tuner/machine/group_model.h"
 #include "tools/command/numbers.h"
 #include "tools/perf/perf.h"
 #include "tools/prediction.h"
@@ -136,6 +137,7 @@ int print_costs(const TypedSchedule& typed, const TypedCost& cost) {
   if (machine.hosts.empty()) machine.hosts.assign(schedules.all.size(), 0);
   machine.nodes.clear();
   use_links(cost.links, parameters);
+  if (!is_file(cost.parameters)) use_all_rings(machine, schedules.n(), options);
   set_cores(machine, 0, is_file(cost.parameters), cost.parameters == "host");
   std::vector<ScheduleCost> rows;
   ModelQuery query;

@@ -90,10 +90,8 @@ void set_machine(const RawArguments& typed, SimulateOptions& options) {
   machine.hosts = std::move(options.machine.hosts);
   machine.nodes.clear();
   use_links(typed.links, parameters);
-  if (!is_file(typed.parameters) && !typed.cluster) {
-    use_rings(machine, options.query.n, options.knobs);
-    use_rings(machine, options.knobs.verbs);
-  }
+  if (!is_file(typed.parameters) && !typed.cluster)
+    use_all_rings(machine, options.query.n, options.knobs);
   set_parameters(typed.known, parameters);
   machine.net.leaves.clear();
   std::erase_if(machine.net.exceptions,

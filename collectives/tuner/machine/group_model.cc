@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <set>
 #include <vector>
 
 #include "collectives/tuner/machine/calibrate.h"
@@ -45,6 +46,23 @@ void use_rings(MachineModel& machine, const VerbsOptions& options) {
   machine.net.eager = static_cast<double>(options.ring_bytes);
   machine.net.piece = static_cast<double>(verbs_piece_bytes(options.ring_bytes));
   machine.net.zero_copy = static_cast<double>(options.zero_copy_bytes);
+}
+
+void use_all_rings(MachineModel& machine, int n, const Options& options) {
+  use_rings(machine, n, options);
+  use_rings(machine, options.verbs);
+}
+
+int striped_rails(const Mesh& mesh) {
+  size_t fewest = 0;
+  for (size_t r = 0; r < mesh.peers.size(); ++r) {
+    const Link* const link = mesh.peers[r].link[kCollectiveChannel].get();
+    if (!link || mesh.host_numbers[r] == mesh.host_numbers[mesh.rank]) continue;
+    const std::vector<std::string> ports = link->ports();
+    const size_t rails = std::set<std::string>(ports.begin(), ports.end()).size();
+    if (rails > 0) fewest = fewest == 0 ? rails : std::min(fewest, rails);
+  }
+  return std::max(1, static_cast<int>(fewest));
 }
 
 std::string announced_parameters(const Options& options) { return print(host_parameters(options)); }

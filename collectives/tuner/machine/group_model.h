@@ -21,6 +21,12 @@ std::string announced_parameters(const Options& options);
 void use_rings(MachineModel& machine, int n, const Options& options);
 // What verbs links make of these options, where links between hosts are verbs.
 void use_rings(MachineModel& machine, const VerbsOptions& options);
+// Both, for a group that is not there but would have these options.
+void use_all_rings(MachineModel& machine, int n, const Options& options);
+
+// The rails that this rank's verbs links to other hosts cut messages over: the fewest of any; 1
+// where none is verbs.
+int striped_rails(const Mesh& mesh);
 
 // Between hosts, once the links are made: agrees on the parameters of hosts and network, which
 // replace Mesh::announcement on all ranks. Each host's parameters are measured there, and the
