@@ -104,7 +104,10 @@ class Leader final {
       cores.push_back(hosts.back().cores);
     }
     machine_ = median_of(machines);
-    if (carrier_of(mesh_) == PathClass::rdma) use_rdma_prior(machine_);
+    if (carrier_of(mesh_) == PathClass::rdma) {
+      use_rdma_prior(machine_);
+      machine_.net.rails = striped_rails(mesh_);
+    }
     machine_.net.sharing = hosts_sharing(cores);
     sleeps_ = options.spin_us == 0;
     if (again_) {
@@ -112,7 +115,9 @@ class Leader final {
       machine_.net.leaves = told.leaves;
       machine_.net.rails = told.rails;
     } else if (!options.topology.empty()) {
-      machine_.net.leaves = leaves_of(options.topology, names_, machine_.net.rails);
+      int named = 1;
+      machine_.net.leaves = leaves_of(options.topology, names_, named);
+      if (named > 1) machine_.net.rails = named;
     }
     title_ = network_title(hosts, rails_.size(), options);
   }
@@ -211,7 +216,7 @@ class Leader final {
     log(LogLevel::info, "network",
         fmt::format("{} hosts, {} in {:.1f} ms: {}{}{}", names_.size(), how, ms,
                     show({net.latency, net.nic, net.both_ways}),
-                    net.rail_of_rank ? fmt::format(", {} rails", net.rails) : "",
+                    net.rails > 1 ? fmt::format(", {} rails", net.rails) : "",
                     net.far ? "; far: " + show(*net.far) : ""));
   }
 

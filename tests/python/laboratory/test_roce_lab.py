@@ -241,6 +241,7 @@ def test_a_rail_that_is_lost_and_returns_is_reported_and_measured(tmp_path):
     reports = re.findall(r"rank [01] has ([\d.]+) MB/s to rank [01] instead of ([\d.]+)", text)
     assert any(float(left) < float(before) for left, before in reports), text
     assert "hosts, measured in" in text[text.rindex("is used again") :], text
+    assert re.search(r"2 hosts, measured in .*, 2 rails", text), text
 
 
 def test_loss_changes_no_result_and_shows_in_the_counters(two_hosts):

@@ -123,6 +123,42 @@ TEST(GroupModel, RingsOfManyRanksAreSmaller) {
   EXPECT_EQ(machine.piece, 128 << 10);
 }
 
+// What is left of a link over devices: their names.
+class LinkOverPorts final : public Link {
+ public:
+  explicit LinkOverPorts(std::vector<std::string> ports) : ports_(std::move(ports)) {}
+  Status post_send(const void*, size_t) override { return {}; }
+  Status post_recv(void*, size_t) override { return {}; }
+  Status post_incoming(size_t) override { return {}; }
+  std::span<const std::byte> incoming() override { return {}; }
+  void consume(size_t) override {}
+  Status poll(Completions&) override { return {}; }
+  void abort() noexcept override {}
+  std::vector<std::string> ports() const override { return ports_; }
+
+ private:
+  const std::vector<std::string> ports_;
+};
+
+// The fewest of any other host; several queue pairs of a port are one rail.
+TEST(GroupModel, RailsAreThePortsThatLinksAreStripedOver) {
+  Mesh mesh;
+  mesh.size = 5;
+  mesh.host_numbers = {0, 0, 1, 2, 3};
+  mesh.peers.resize(5);
+  EXPECT_EQ(striped_rails(mesh), 1) << "no links";
+  const auto link = [&](int peer, std::vector<std::string> ports) {
+    mesh.peers[peer].link[kCollectiveChannel] = std::make_unique<LinkOverPorts>(std::move(ports));
+  };
+  link(1, {"mlx5_0/1"});  // the same host
+  link(2, {});            // no devices
+  EXPECT_EQ(striped_rails(mesh), 1);
+  link(3, {"mlx5_0/1", "mlx5_1/1", "mlx5_2/1", "mlx5_0/1"});
+  EXPECT_EQ(striped_rails(mesh), 3);
+  link(4, {"mlx5_0/1", "mlx5_0/1", "mlx5_1/1"});
+  EXPECT_EQ(striped_rails(mesh), 2);
+}
+
 TEST(GroupAgreement, OnOneHostNothingIsExchanged) {
   const auto texts = agreed({on_host("a"), on_host("a")});
   EXPECT_EQ(texts, (std::vector<std::string>{"", ""}));
