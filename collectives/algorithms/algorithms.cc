@@ -14,6 +14,11 @@ bool nodes_of_one_host(const Where& where) {
 }
 // Several ranks on each of several hosts, equally many.
 bool alike_hosts(const Where& where) { return has_hierarchy(where) && hosts_of(where).alike(); }
+// A rank of each host leads others; of a single host where they are so many that it may be crowded.
+bool has_leaders(const Where& where) {
+  constexpr int kMany = 17;  // fewer agree by eager slots, in one round
+  return has_hierarchy(where) || (where.n >= kMany && hosts_of(where).count() == 1);
+}
 bool composite(const Where& where) { return has_several_factors(where.n); }
 
 constexpr bool kRankOrder = true;
@@ -57,6 +62,9 @@ constexpr AlgorithmRow kTable[] = {
     {Collective::all_reduce, "recursive_doubling",
      "log2(n) rounds (one more if n is not 2^k), S log2(n) bytes: small messages, 8 ranks and more",
      recursive_doubling_all_reduce, any},
+    {Collective::all_reduce, "recursive_multiplying",
+     "1 round per factor of n, 3 S log4(n) bytes: small messages, many ranks of a host",
+     recursive_multiplying_all_reduce, composite},
     {Collective::all_reduce, "swing_latency",
      "log2(n) rounds, S log2(n) bytes, near peers: small messages, 2^k ranks on a torus or ring",
      swing_latency_all_reduce, power_of_two},
@@ -76,8 +84,8 @@ constexpr AlgorithmRow kTable[] = {
      "as hierarchical, of memory nodes on one host or several: several nodes on a host",
      hierarchical_nodes_all_reduce, has_nodes},
     {Collective::all_reduce, "hierarchical_leaders",
-     "2 rounds in hosts, log2(H) across, one rank per host: small messages, several hosts",
-     hierarchical_leaders_all_reduce, has_hierarchy},
+     "2 rounds in hosts, log2(H) across, one rank per host: small messages, hosts or few cores",
+     hierarchical_leaders_all_reduce, has_leaders},
     {Collective::reduce, "linear", "1 round, S bytes, in rank order: tiny messages, few ranks",
      linear_reduce, any, kRankOrder},
     {Collective::reduce, "rank_order",
@@ -158,8 +166,8 @@ constexpr AlgorithmRow kTable[] = {
      "across, hosts of one size",
      hierarchical_ring_all_gather, alike_hosts},
     {Collective::all_gather, "hierarchical_leaders",
-     "2 rounds in hosts, log2(H) across, one rank per host: small blocks, several hosts",
-     hierarchical_leaders_all_gather, has_hierarchy, !kRankOrder, BlockSizes::similar},
+     "2 rounds in hosts, log2(H) across, one rank per host: small blocks, hosts or few cores",
+     hierarchical_leaders_all_gather, has_leaders, !kRankOrder, BlockSizes::similar},
     {Collective::all_gather, "hierarchical_nodes",
      "2 rounds, (n-k) B bytes enter a node of k: one host of N memory nodes",
      of_nodes<hierarchical_all_gather>, nodes_of_one_host},
@@ -189,8 +197,8 @@ constexpr AlgorithmRow kTable[] = {
      "across, hosts of one size",
      hierarchical_ring_reduce_scatter, alike_hosts, !kRankOrder, BlockSizes::equal},
     {Collective::reduce_scatter, "hierarchical_leaders",
-     "2 rounds in hosts, log2(H) across, one rank per host: small blocks, several hosts",
-     hierarchical_leaders_reduce_scatter, has_hierarchy, !kRankOrder, BlockSizes::similar},
+     "2 rounds in hosts, log2(H) across, one rank per host: small blocks, hosts or few cores",
+     hierarchical_leaders_reduce_scatter, has_leaders, !kRankOrder, BlockSizes::similar},
     {Collective::reduce_scatter, "hierarchical_nodes",
      "2 rounds, (n-k) B bytes leave a node of k: one host of N memory nodes",
      of_nodes<hierarchical_reduce_scatter>, nodes_of_one_host},

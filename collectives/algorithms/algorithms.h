@@ -74,6 +74,7 @@ Schedule direct_all_reduce(const Where& where);  // two steps: reduce-scatter, a
 Schedule rank_order_all_reduce(const Where& where);
 Schedule halving_doubling_all_reduce(const Where& where);
 Schedule mixed_radix_all_reduce(const Where& where);
+Schedule recursive_multiplying_all_reduce(const Where& where);
 Schedule swing_all_reduce(const Where& where);  // 2^k ranks
 Schedule double_tree_all_reduce(const Where& where);
 Schedule ring_all_reduce(const Where& where);

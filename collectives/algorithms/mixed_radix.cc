@@ -18,33 +18,17 @@
 //   round 1  0 2 4 | 1 3 5                      [0]    [3]    [1]    [4]    [2]    [5]
 //   then the same backwards with the sums
 #include "collectives/algorithms/algorithms.h"
+#include "collectives/schedule/factors.h"
 
 namespace ringwood {
-namespace {
 
-std::vector<int> factors(int n) {
-  std::vector<int> result;
-  for (int factor : {4, 2}) {
-    for (; n % factor == 0; n /= factor) result.push_back(factor);
-  }
-  for (int factor = 3; n > 1; factor += 2) {
-    for (; n % factor == 0; n /= factor) result.push_back(factor);
-  }
-  return result;
-}
-
-}  // namespace
-
-bool has_several_factors(int n) { return factors(n).size() > 1; }
+bool has_several_factors(int n) { return small_factors(n).size() > 1; }
 
 Schedule mixed_radix_all_reduce(const Where& where) {
   const auto [r, n, root, host, node] = where;
   Schedule s{r, n, n, {}, {}};
-  // One round: the ranks r + k stride of the same group, by digit k; that of this rank is `digit`.
-  struct Round {
-    int factor, stride, digit;
+  struct Round : DigitRound {
     Span chunks;  // before the round; each digit takes over an equal part of it
-    int rank(int self, int k) const { return self + (k - digit) * stride; }
     Span part(int k) const {
       return {chunks.first + k * (chunks.count / factor), chunks.count / factor};
     }
@@ -52,25 +36,17 @@ Schedule mixed_radix_all_reduce(const Where& where) {
   std::vector<Round> rounds;
   int stride = 1;
   Span chunks{0, n};
-  for (int f : factors(n)) {
-    const Round& now = rounds.emplace_back(Round{f, stride, r / stride % f, chunks});
-    for (int i = 1; i < f; ++i) {
-      const int k = wrap(now.digit + i, f);
-      s.send(now.rank(r, k), now.part(k));
-    }
+  for (const int f : small_factors(n)) {
+    const Round& now = rounds.emplace_back(Round{{r, f, stride}, chunks});
+    for (int i = 1; i < f; ++i) s.send(now.after(i), now.part(wrap(now.digit + i, f)));
     chunks = now.part(now.digit);
-    for (int i = 1; i < f; ++i) s.recv_reduce(now.rank(r, wrap(now.digit - i, f)), chunks);
+    for (int i = 1; i < f; ++i) s.recv_reduce(now.before(i), chunks);
     stride *= f;
   }
   for (auto now = rounds.rbegin(); now != rounds.rend(); ++now) {
     const int f = now->factor;
-    for (int i = 1; i < f; ++i) {
-      s.send(now->rank(r, wrap(now->digit + i, f)), now->part(now->digit));
-    }
-    for (int i = 1; i < f; ++i) {
-      const int k = wrap(now->digit - i, f);
-      s.recv(now->rank(r, k), now->part(k));
-    }
+    for (int i = 1; i < f; ++i) s.send(now->after(i), now->part(now->digit));
+    for (int i = 1; i < f; ++i) s.recv(now->before(i), now->part(wrap(now->digit - i, f)));
   }
   return s;
 }

@@ -1,7 +1,9 @@
 // The agreement of a group: who tells whom, before an operation, what it calls (fingerprint.h).
 //
-// On one host, and where ranks share no memory, by dissemination: in round k a rank tells the one
-// 2^k after it, so that after log2(n) rounds each has heard of all others.
+// On one host, by digits (schedule/factors.h): in round i a rank tells the f_i - 1 that differ from
+// it in digit i of n = f1 f2 ..., and hears them. 64 ranks have three rounds. So have ranks that
+// share no memory, in rounds of two, where n is a power of two. Else by dissemination: in round k a
+// rank tells the one 2^k after it, so that after log2(n) rounds each has heard of all others.
 //
 // On several hosts, of which one has several ranks, by the hosts' leaders, their first ranks. Each
 // hears its host's ranks through shared memory, then the leaders disseminate, and then each tells
@@ -17,10 +19,14 @@
 // leaders exchange fingerprints with those 1, 2, 4, ... apart by exclusive or, as in recursive
 // doubling: then the data of `hierarchical_leaders` has the links of the agreement.
 //
+// Crowded hosts: each round of messages waits for the turns of all ranks on a few cores. There all
+// ranks are right below the first, also where there is one host only, which is two rounds.
+//
 // Early plans. Small data would wait for the agreement, and then for as many latencies again. A
 // rank can receive at once what comes behind a peer's fingerprint: if that is the right one, the
 // data is of the same call. Where all of a rank's data comes behind fingerprints, on the links of
-// the agreement (`hierarchical_leaders`), it moves while the ranks agree: everything is received
+// the agreement (`hierarchical_leaders` between hosts, `recursive_multiplying` on one,
+// `recursive_doubling` where rounds are of two), it moves while the ranks agree: all is received
 // and added in scratch, and only the copies to the user's buffer wait for the agreement. Each rank
 // decides that for itself, since nothing that it sends changes.
 //
@@ -38,17 +44,25 @@ namespace ringwood {
 // A host of up to 9 ranks has one level, and no rank has more than 16 messages inside it.
 inline constexpr int kAgreementFanOut = 8;
 
+// Whether so many ranks of a host on so many cores are crowded. On 2 cores a turn takes 2.5 us of
+// 32 ranks and 10 us of 128, whose memory is out of the cache by then; a message takes 0.1 to 0.3.
+inline bool are_crowded(int on_host, int cores) { return on_host >= 4 * cores; }
+
 // Rounds of a dissemination among n.
 inline int dissemination_rounds(int n) { return std::bit_width(static_cast<unsigned>(n - 1)); }
 // Levels below the leader of a host of k ranks.
-inline int levels_below_leader(int k) {
+inline int levels_below_leader(int k, bool crowded = false) {
+  if (crowded) return k > 1 ? 1 : 0;
   int levels = 0;
   for (int last = k - 1; last > 0; last = (last - 1) / kAgreementFanOut) ++levels;
   return levels;
 }
+// The factors of n by whose digits ranks agree that do not by hosts; empty: by dissemination.
+// `memory`: all of them share it. Of a large prime number of ranks each would tell too many.
+std::vector<int> agreement_factors(int n, bool memory);
 // `apart`: the ranks of one host share no memory.
-inline bool agrees_by_hosts(int n, int hosts, bool apart) {
-  return !apart && hosts > 1 && hosts < n;
+inline bool agrees_by_hosts(int n, int hosts, bool apart, bool crowded = false) {
+  return !apart && (hosts > 1 || crowded) && hosts < n;
 }
 
 // The ranks that a rank tells and hears.
@@ -57,7 +71,8 @@ struct AgreementPlace {
   // their number.
   int told(int distance) const { return leaders[at(distance)]; }
   int heard(int distance) const { return leaders[at(-distance)]; }
-  // All ranks whose fingerprints come to this one.
+  // All ranks that this one tells, and all whose fingerprints come to it.
+  std::vector<int> all_told() const;
   std::vector<int> all_heard() const;
 
   std::vector<int> leaders;  // by host; empty: this rank is no leader
@@ -66,14 +81,15 @@ struct AgreementPlace {
   std::vector<int> below;
 
  private:
+  std::vector<int> inside() const;  // the host's ranks that it tells and hears
   size_t at(int distance) const {
     const auto count = static_cast<int>(leaders.size());
     if (std::has_single_bit(leaders.size())) return static_cast<size_t>(host ^ std::abs(distance));
     return static_cast<size_t>((host + distance + count) % count);
   }
 };
-// `hosts`: of each rank, numbered in the order of their first ranks. Precondition:
-// agrees_by_hosts().
-AgreementPlace agreement_place(int rank, std::span<const int> hosts);
+// `hosts`: of each of the n ranks, numbered in the order of their first ranks; empty: all are on
+// one. Precondition: agrees_by_hosts().
+AgreementPlace agreement_place(int rank, int n, std::span<const int> hosts, bool crowded = false);
 
 }  // namespace ringwood

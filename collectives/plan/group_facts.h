@@ -15,11 +15,14 @@ struct GroupFacts {
   // By rank: its memory node (NUMA), numbered likewise, no node on two hosts. Empty: each host is
   // one node.
   std::vector<int> nodes;
+  int cores = 2;          // of each host, for all its ranks together
   bool loopback = false;  // inside a host messages go over sockets, too
   ProtocolLimits limits;  // measured with the machines (calibrate.h), or the defaults
 
   bool operator==(const GroupFacts&) const = default;
   int host_of(int rank) const { return hosts.empty() ? 0 : hosts[rank]; }
+  // Of n ranks those of the host that has most are crowded (agreement.h).
+  bool crowded(int n) const;
   bool same_node(int a, int b) const { return nodes.empty() || nodes[a] == nodes[b]; }
 };
 

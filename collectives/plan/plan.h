@@ -258,6 +258,7 @@ struct Wire {
   WireFormat format = WireFormat::exact;
   std::span<const int> host = {};  // by rank; memory of the caller
   bool apart = false;              // those of one host, too, share no memory
+  bool crowded = false;            // those of one host take turns on its cores (agreement.h)
 };
 
 // What remains of a schedule once the ranks have agreed: nothing of a barrier, because each rank

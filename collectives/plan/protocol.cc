@@ -5,6 +5,8 @@
 #include "collectives/plan/agreement.h"
 #include "collectives/plan/passes.h"
 #include "collectives/schedule/compose.h"
+#include "collectives/schedule/factors.h"
+#include "transports/eager_channel.h"
 
 namespace ringwood {
 namespace {
@@ -23,14 +25,23 @@ void plan_exchange(Plan& plan, int stage, int to, int from) {
   plan.agreement.push_back(exchange);
 }
 
+void plan_by_digits(Plan& plan, int stage, int rank, const std::vector<int>& factors) {
+  int stride = 1;
+  for (const int factor : factors) {
+    const DigitRound round(rank, factor, stride);
+    for (int i = 1; i < factor; ++i) plan_exchange(plan, stage, round.after(i), round.before(i));
+    ++stage;
+    stride *= factor;
+  }
+}
+
 // After round k a rank has heard, transitively, from the 2^(k+1) - 1 ranks before it.
 void plan_dissemination(Plan& plan, int stage, int rank, int n) {
   for (int distance = 1; distance < n; distance *= 2)
     plan_exchange(plan, stage++, wrap(rank + distance, n), wrap(rank - distance, n));
 }
 
-void plan_by_hosts(Plan& plan, int stage, int rank, std::span<const int> hosts) {
-  const AgreementPlace place = agreement_place(rank, hosts);
+void plan_by_hosts(Plan& plan, int stage, const AgreementPlace& place) {
   for (const int peer : place.below) plan_exchange(plan, stage, -1, peer);
   ++stage;
   if (place.above >= 0) {
@@ -43,9 +54,33 @@ void plan_by_hosts(Plan& plan, int stage, int rank, std::span<const int> hosts) 
   for (const int peer : place.below) plan_exchange(plan, stage, peer, -1);
 }
 
-bool by_hosts(const Wire& wire, int n) {
-  const int hosts = wire.host.empty() ? 1 : *std::ranges::max_element(wire.host) + 1;
-  return agrees_by_hosts(n, hosts, wire.apart);
+int host_count(const Wire& wire) {
+  return wire.host.empty() ? 1 : *std::ranges::max_element(wire.host) + 1;
+}
+
+// The ranks that a rank tells and hears in an agreement by messages; none of a dissemination, which
+// no row's data follows.
+struct Partners {
+  std::vector<int> told, heard;
+  bool last_from_above = false;  // it is below another of its host
+};
+
+Partners partners_of(int rank, int n, const Wire& wire) {
+  Partners all;
+  const int hosts = host_count(wire);
+  if (agrees_by_hosts(n, hosts, wire.apart, wire.crowded)) {
+    const AgreementPlace place = agreement_place(rank, n, wire.host, wire.crowded);
+    return {place.all_told(), place.all_heard(), place.above >= 0};
+  }
+  const std::vector<int> factors = agreement_factors(n, hosts == 1 && !wire.apart);
+  int stride = 1;
+  for (const int factor : factors) {
+    const DigitRound round(rank, factor, stride);
+    for (int i = 1; i < factor; ++i) all.told.push_back(round.after(i));
+    stride *= factor;
+  }
+  all.heard = all.told;
+  return all;
 }
 
 // Where sizes belong to pairs, every pair exchanges fingerprints first, and the rest then tells
@@ -57,10 +92,12 @@ void plan_agreement(Plan& plan, int rank, int n, const Wire& wire) {
       plan_exchange(plan, stage, wrap(rank + distance, n), wrap(rank - distance, n));
     ++stage;
   }
-  if (by_hosts(wire, n))
-    plan_by_hosts(plan, stage, rank, wire.host);
-  else
-    plan_dissemination(plan, stage, rank, n);
+  const int hosts = host_count(wire);
+  if (agrees_by_hosts(n, hosts, wire.apart, wire.crowded))
+    return plan_by_hosts(plan, stage, agreement_place(rank, n, wire.host, wire.crowded));
+  const std::vector<int> factors = agreement_factors(n, hosts == 1 && !wire.apart);
+  if (factors.empty()) return plan_dissemination(plan, stage, rank, n);
+  plan_by_digits(plan, stage, rank, factors);
 }
 
 void plan_one_round(Plan& plan, int rank, int n) {
@@ -107,22 +144,26 @@ void find_carried(Plan& plan) {
 
 }  // namespace
 
-// Peers may put into a buffer of the user's that fusion exposes, so no block may be large enough
-// for one. A rank below another hears last of that one, and so has no time to gain by copies.
+// All of its data goes the way of the agreement: where only what it receives does, others that do
+// not begin early would keep it waiting. Peers may put into a buffer of the user's that fusion
+// exposes, so no block may be large enough for one. A rank below another hears last of that one,
+// and so has no time to gain by copies.
 bool begins_early(const Schedule& schedule, const CollectiveArgs& args, Protocol protocol,
                   const Wire& wire, const ProtocolLimits& limits) {
   const size_t bytes = args.count * size_of(args.type);
   const bool copies = !moves_in_scratch(schedule);
   if (protocol != Protocol::queued || wire.format != WireFormat::exact) return false;
-  if (!by_hosts(wire, schedule.n) || (copies && args.collective != Collective::all_reduce))
-    return false;
+  if (copies && args.collective != Collective::all_reduce) return false;
   if (bytes == 0 || bytes > limits.early_bytes || bytes >= limits.fused_bytes) return false;
-  const AgreementPlace place = agreement_place(schedule.rank, wire.host);
-  if (copies && place.above >= 0) return false;
-  const std::vector<int> heard = place.all_heard();
+  // So few agree by eager slots, in one round.
+  if (host_count(wire) == 1 && !wire.apart && schedule.n <= static_cast<int>(kMaxEagerRanks))
+    return false;
+  const Partners partners = partners_of(schedule.rank, schedule.n, wire);
+  if (copies && partners.last_from_above) return false;
   return std::ranges::all_of(schedule.steps, [&](const Step& step) {
-    const bool receives = step.kind == StepKind::recv || step.kind == StepKind::recv_reduce;
-    return !receives || std::ranges::find(heard, step.peer) != heard.end();
+    if (step.peer < 0) return true;
+    const std::vector<int>& of = step.kind == StepKind::send ? partners.told : partners.heard;
+    return std::ranges::find(of, step.peer) != of.end();
   });
 }
 

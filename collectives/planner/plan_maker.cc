@@ -19,6 +19,7 @@ PlanMaker::PlanMaker(int rank, int n, std::shared_ptr<const Tuner> tuner, bool s
       tuner_(std::move(tuner)),
       group_(tuner_->group()),
       apart_(all_apart(group_.hosts, n, group_.loopback)),
+      crowded_(group_.crowded(n)),
       slots_(slots),
       epoch_(epoch),
       hosts_(hosts_of({0, n, 0, group_.hosts})),
@@ -115,9 +116,9 @@ std::shared_ptr<Plan> PlanMaker::make_exact(const Source& source, const PlanKey&
   const bool device = key.request.memory == MemoryKind::device;
   const Protocol way = apart || device ? Protocol::queued : protocol(source, args, a.segments);
   const bool published = key.request.private_source && !device && way != Protocol::one_round;
-  auto plan = make_plan(published ? publish(mine, args.collective) : mine, args, a.algorithm,
-                        a.segments, way, {WireFormat::exact, group_.hosts, apart_}, sums.get(),
-                        group_.limits, key.request.memory);
+  auto plan =
+      make_plan(published ? publish(mine, args.collective) : mine, args, a.algorithm, a.segments,
+                way, wire_of(WireFormat::exact), sums.get(), group_.limits, key.request.memory);
   plan->form.published = published;
   *plan = add_recording(std::move(*plan), a.seconds);
   return plan;
@@ -128,9 +129,8 @@ std::shared_ptr<Plan> PlanMaker::make_encoded(const Source& source, const PlanKe
   const CollectiveArgs& args = key.args;
   const std::span<const int> hosts = group_.hosts;
   const Schedule mine = with_roundings(schedule(source, rank, args.root), args.collective, hosts);
-  auto plan =
-      make_plan(mine, args, a.algorithm, a.segments, Protocol::queued, {a.wire, hosts, apart_},
-                sums(source, args, a.wire).get(), group_.limits, key.request.memory);
+  auto plan = make_plan(mine, args, a.algorithm, a.segments, Protocol::queued, wire_of(a.wire),
+                        sums(source, args, a.wire).get(), group_.limits, key.request.memory);
   *plan = add_recording(std::move(*plan), a.seconds);
   return plan;
 }

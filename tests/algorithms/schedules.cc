@@ -175,6 +175,8 @@ struct Claim {
 constexpr Claim kClaims[] = {
     {"1 round", [](int) { return 1; }},
     {"2 rounds", [](int) { return 2; }},
+    {"2 rounds in hosts", [](int) { return 2; }},
+    {"1 round per factor of n", factors},
     {"2 rounds per factor of n", [](int n) { return 2 * factors(n); }},
     {"log2(n) rounds", log2_up},
     {"log2(n) rounds of one byte", log2_up},

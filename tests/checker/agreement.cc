@@ -1,5 +1,5 @@
-// The agreement by hosts' leaders, on any placement: every rank hears of all others, by few
-// messages, and where one of them is missing the checker says so.
+// The agreement by messages, on any placement: every rank hears of all others, by few messages, and
+// where one of them is missing the checker says so.
 #include <algorithm>
 #include <map>
 #include <random>
@@ -36,12 +36,12 @@ Places placed(std::vector<int> sizes, Order order, std::mt19937& random) {
   return places;
 }
 
-PlanGroup barrier_on(const Places& places) {
+PlanGroup barrier_on(const Places& places, bool crowded = false) {
   const auto n = static_cast<int>(places.host.size());
   const AlgorithmRow& row = *find_algorithm(Collective::barrier, "dissemination");
   return plan_group(build_all(row, places.where(0, n, 0)),
                     plan_args(Collective::barrier, DataType::uint8, ReduceOp::sum, 0, 0), row.name,
-                    {.apart = false}, places);
+                    {.apart = false, .crowded = crowded}, places);
 }
 
 struct Counts {
@@ -70,24 +70,25 @@ Counts counts_of(const PlanGroup& group) {
   return c;
 }
 
-void expect_sound_and_small(const Places& places) {
-  const PlanGroup group = barrier_on(places);
+void expect_sound_and_small(const Places& places, bool crowded = false) {
+  const PlanGroup group = barrier_on(places, crowded);
   const PlanCheck found = group.check();
   ASSERT_EQ(found.result, PlanCheck::Result::sound) << group.name << ": " << found.words;
   const auto hosts = *std::ranges::max_element(places.host) + 1;
   const auto n = static_cast<int>(places.host.size());
-  if (!agrees_by_hosts(n, hosts, false)) return;
+  if (!agrees_by_hosts(n, hosts, false, crowded)) return;
   const Counts counts = counts_of(group);
   int largest = 0;
   for (int h = 0; h < hosts; ++h) {
     const auto at = static_cast<size_t>(h);
     const auto ranks = static_cast<int>(std::ranges::count(places.host, h));
     largest = std::max(largest, ranks);
-    EXPECT_EQ(counts.out[at], dissemination_rounds(hosts));
-    EXPECT_EQ(counts.in[at], dissemination_rounds(hosts));
+    EXPECT_EQ(counts.out[at], hosts > 1 ? dissemination_rounds(hosts) : 0);
+    EXPECT_EQ(counts.in[at], hosts > 1 ? dissemination_rounds(hosts) : 0);
     EXPECT_EQ(counts.inside[at], 2 * (ranks - 1));
   }
-  EXPECT_LE(counts.stages, dissemination_rounds(hosts) + 2 + levels_below_leader(largest));
+  const int inside = levels_below_leader(largest, crowded);
+  EXPECT_LE(counts.stages, (hosts > 1 ? dissemination_rounds(hosts) : 0) + 2 + inside);
 }
 
 TEST(Agreement, ByHostsIsSoundOnAnyPlacement) {
@@ -104,6 +105,41 @@ TEST(Agreement, ByHostsIsSoundOnAnyPlacement) {
   // Trees of several levels.
   for (const auto& sizes : {std::vector<int>{9, 10}, {74, 1}, {1, 33, 17}})
     expect_sound_and_small(placed(sizes, Order::any, random));
+}
+
+TEST(Agreement, OfCrowdedHostsHasTwoRoundsInside) {
+  std::mt19937 random(11);
+  for (const auto& sizes : {std::vector<int>{40}, {2}, {33, 1, 17}, {12, 12}, {64, 64, 64}})
+    for (const Order order : {Order::by_host, Order::in_turn, Order::any}) {
+      const Places places = placed(sizes, order, random);
+      expect_sound_and_small(places, true);
+      const int across =
+          sizes.size() > 1 ? dissemination_rounds(static_cast<int>(sizes.size())) : 0;
+      EXPECT_EQ(counts_of(barrier_on(places, true)).stages, 2 + across);
+    }
+}
+
+// One host by its digits, ranks without memory in common by those of base 2.
+TEST(Agreement, ByDigitsIsSoundForAnyNumberOfRanks) {
+  std::mt19937 random(12);
+  for (int n = 2; n <= 70; ++n) {
+    const Places one = placed({n}, Order::by_host, random);
+    const Places apart = placed(std::vector<int>(n, 1), Order::by_host, random);
+    for (const Places& places : {one, apart}) {
+      const PlanGroup group = barrier_on(places);
+      const PlanCheck found = group.check();
+      ASSERT_EQ(found.result, PlanCheck::Result::sound) << group.name << ": " << found.words;
+    }
+    const auto factors = agreement_factors(n, true);
+    EXPECT_EQ(counts_of(barrier_on(one)).stages,
+              factors.empty() ? dissemination_rounds(n) : std::ssize(factors));
+    EXPECT_EQ(counts_of(barrier_on(apart)).stages, dissemination_rounds(n));
+  }
+  EXPECT_EQ(agreement_factors(64, true), (std::vector<int>{4, 4, 4}));
+  EXPECT_EQ(agreement_factors(56, true), (std::vector<int>{4, 2, 7}));
+  EXPECT_EQ(agreement_factors(22, true), std::vector<int>{}) << "11 at once";
+  EXPECT_EQ(agreement_factors(16, false), (std::vector<int>{2, 2, 2, 2}));
+  EXPECT_EQ(agreement_factors(24, false), std::vector<int>{});
 }
 
 // The message of rank r's exchange `at`, left out at both ends.
@@ -200,6 +236,33 @@ TEST(Agreement, SmallDataMovesMeanwhile) {
   EXPECT_EQ(by_leaders(Collective::all_gather), 2 * 2 * leaders);
   EXPECT_EQ(by_leaders(Collective::reduce_scatter), 2 * 2 * ranks);
   EXPECT_EQ(by_leaders(Collective::all_to_all), 2 * 2 * alike);
+}
+
+// Of rows whose data has the way of the agreement, as many ranks as are early.
+TEST(Agreement, SmallDataMovesMeanwhileOnOneHostAndBetweenSingleRanks) {
+  std::mt19937 random(13);
+  const auto early = [&](const std::string& name, const std::vector<int>& sizes, bool crowded) {
+    const AlgorithmRow& row = *find_algorithm(Collective::all_reduce, name);
+    const Places places = placed(sizes, Order::by_host, random);
+    const auto n = static_cast<int>(places.host.size());
+    const PlanGroup group =
+        plan_group(build_all(row, places.where(0, n, 0)),
+                   plan_args(Collective::all_reduce, DataType::float32, ReduceOp::sum, 501, 0),
+                   row.name, {.apart = false, .crowded = crowded}, places);
+    const PlanCheck found = group.check();
+    EXPECT_EQ(found.result, PlanCheck::Result::sound) << group.name << ": " << found.words;
+    return std::ranges::count_if(group.plans, [](auto& p) { return is_early(*p); });
+  };
+  EXPECT_EQ(early("recursive_multiplying", {24}, false), 24);
+  EXPECT_EQ(early("recursive_multiplying", {16}, false), 0) << "which have eager slots";
+  EXPECT_EQ(early("recursive_multiplying", {22}, false), 0) << "which agree by dissemination";
+  EXPECT_EQ(early("recursive_doubling", {32}, false), 32);
+  EXPECT_EQ(early("recursive_doubling", {24}, false), 24) << "4 * 2 * 3";
+  EXPECT_EQ(early("recursive_doubling", {22}, false), 0);
+  EXPECT_EQ(early("ring", std::vector<int>(4, 1), false), 0) << "half of which hear those before";
+  EXPECT_EQ(early("recursive_doubling", std::vector<int>(32, 1), false), 32);
+  EXPECT_EQ(early("recursive_doubling", std::vector<int>(24, 1), false), 0);
+  EXPECT_EQ(early("hierarchical_leaders", {24}, true), 1);
 }
 
 }  // namespace

@@ -24,6 +24,8 @@ struct Hosts {
 };
 const Hosts kHosts[] = {{"by_host", "aabbbc"}, {"in_turn", "abababa"}};
 const Hosts kAlike = {"alike", "abcabc"};
+// By the digits of their numbers, or, where cores are few, by the first.
+const Hosts kMany = {"many", std::string(20, 'a')};
 
 struct Call {
   const char* name;
@@ -65,6 +67,12 @@ Call early(Collective collective, size_t count, const char* text) {
   return {to_string(collective), text,
           [=](auto& c, auto& x) { return by_leaders(collective, c, x, count); }};
 }
+const Call kByDigits = {"digits", "all_reduce float32 x 1000, sum", [](auto& c, auto& x) {
+                          CallOptions call;
+                          call.algorithm = "recursive_multiplying";
+                          return c.all_reduce(x.data(), 1000, DataType::float32, ReduceOp::sum,
+                                              call);
+                        }};
 const Call kEarly[] = {
     early(Collective::all_reduce, 1000, "all_reduce float32 x 1000, sum"),
     early(Collective::all_gather, 1000, "all_gather float32 x 1000"),
@@ -118,6 +126,8 @@ std::vector<Case> cases() {
   };
   for (const Hosts& hosts : kHosts) add(hosts, kUsual);
   add(kHosts[1], kEarly[0]);
+  add(kMany, kByDigits);
+  for (size_t i = 0; i < 3; ++i) all.push_back({kMany, kEarly[i], kOneMore[i], 19 * (i > 0)});
   for (const Call& usual : kEarly)
     for (const Call& odd : kEarly) {
       const int culprit = static_cast<int>(all.size()) % 6;

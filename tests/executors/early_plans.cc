@@ -37,6 +37,29 @@ TEST(EarlyPlans, SumUpWhateverComesFirst) {
   }
 }
 
+// All ranks of one host, by the digits of their numbers, or led by the first where they are crowded.
+TEST(EarlyPlans, OfManyRanksOfAHostSumUpWhateverComesFirst) {
+  for (const bool crowded : {false, true})
+    for (const int n : {18, 24}) {
+      const AlgorithmRow& row = *find_algorithm(
+          Collective::all_reduce, crowded ? "hierarchical_leaders" : "recursive_multiplying");
+      const std::vector<Schedule> schedules = build_all(row, {0, n, 0, {}});
+      for (uint64_t seed = 1; seed <= 10; ++seed) {
+        std::mt19937 random(static_cast<unsigned>(seed));
+        Runner runner(n, LoopbackFaults{.seed = seed, .delay = 5});
+        runner.hosts.assign(static_cast<size_t>(n), 0);
+        runner.crowded = crowded;
+        const size_t count = 1 + random() % 1000;
+        Memory memory(static_cast<size_t>(n), std::vector<int64_t>(count, 3));
+        memory[5][0] = 1000;
+        std::vector<int64_t> want(count, 3 * n);
+        want[0] += 997;
+        ASSERT_TRUE(runner.run(schedules, sum_of(count), 1, memory, random));
+        for (const auto& mine : memory) EXPECT_EQ(mine, want) << "seed " << seed;
+      }
+    }
+}
+
 // Four ranks on two hosts: 0 and 2 lead.
 class DelayedData : public ::testing::Test {
  protected:

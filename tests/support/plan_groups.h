@@ -39,9 +39,10 @@ struct PlanWay {
   bool published = false;  // by the odd ranks: each as it likes
   Protocol protocol = Protocol::queued;
   WireFormat wire = WireFormat::exact;
-  bool slots = false;  // all ranks have eager slots to all others
-  bool apart = true;   // the ranks of a host share no memory
-  bool traces = true;  // what its schedules add (sums.h); not of what ends with no sums of all
+  bool slots = false;    // all ranks have eager slots to all others
+  bool apart = true;     // the ranks of a host share no memory
+  bool crowded = false;  // they take turns on few cores
+  bool traces = true;    // what its schedules add (sums.h); not of what ends with no sums of all
   ProtocolLimits limits = {};
   MemoryKind memory = MemoryKind::host;  // device: queued
 };
@@ -71,7 +72,7 @@ inline PlanGroup plan_group(std::vector<Schedule> proved, const CollectiveArgs& 
       proved,
       {}};
   if (sums && sums->apart) group.proved = bound;
-  const Wire wire{way.wire, places.host, way.apart};
+  const Wire wire{way.wire, places.host, way.apart, way.crowded};
   for (int r = 0; r < n; ++r) {
     const Schedule& s = bound[static_cast<size_t>(r)];
     const bool published = way.published && r % 2 == 1;

@@ -29,6 +29,7 @@ struct Runner {
   uint64_t sequence = 0;
   bool slots = true;       // where the meshes have them
   std::vector<int> hosts;  // by rank; empty: the ranks share no memory
+  bool crowded = false;    // those of a host take turns on its cores
 
   explicit Runner(std::vector<std::unique_ptr<Mesh>> made) : meshes(std::move(made)) {
     for (auto& mesh : meshes) executors.push_back(std::make_unique<PlanRunner>(*mesh));
@@ -51,7 +52,7 @@ struct Runner {
     std::vector<std::shared_ptr<Plan>> plans;
     for (size_t r = 0; r < n; ++r) {
       plans.push_back(make_plan(schedules[r], args, "test", segments, protocol,
-                                {WireFormat::exact, hosts, /*apart=*/hosts.empty()}));
+                                {WireFormat::exact, hosts, /*apart=*/hosts.empty(), crowded}));
       if (slots && slots_to_all(*meshes[r])) *plans[r] = add_slots(std::move(*plans[r]));
     }
     for (size_t r = 0; r < n; ++r)

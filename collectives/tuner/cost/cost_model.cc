@@ -299,10 +299,12 @@ std::vector<Plan> plans_of(const std::vector<Schedule>& schedules, int segment_c
   std::vector<Plan> plans;
   plans.reserve(schedules.size());
   const bool slots = !schedules.empty() && eager_slots(machine, ranks_of(load, schedules[0].n));
+  const Wire wire{load.wire, machine.hosts, machine.loopback,
+                  !schedules.empty() && machine.crowded(schedules[0].n)};
   for (const Schedule& s : schedules) {
-    const auto plan = make_plan(s, args_of(s, load), "", segment_count,
-                                load.one_round ? Protocol::one_round : Protocol::queued,
-                                {load.wire, machine.hosts, machine.loopback}, nullptr, limits);
+    const auto plan =
+        make_plan(s, args_of(s, load), "", segment_count,
+                  load.one_round ? Protocol::one_round : Protocol::queued, wire, nullptr, limits);
     plans.push_back(slots ? add_slots(std::move(*plan)) : std::move(*plan));
   }
   return plans;

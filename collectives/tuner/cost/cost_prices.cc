@@ -292,34 +292,53 @@ double Prices::line(bool between_nodes) const {
 
 Prices::Agreement Prices::agreement() const {
   const int hosts_of_all = std::max(hosts(), static_cast<int>(int64_t{n_} * hosts() / simulated_));
-  if (!load_.one_round && agrees_by_hosts(n_, hosts_of_all, machine_.loopback))
+  const int on_host = *std::max_element(on_host_.begin(), on_host_.end());
+  if (!load_.one_round && !eager_slots_ &&
+      agrees_by_hosts(n_, hosts_of_all, machine_.loopback, are_crowded(on_host, machine_.cores)))
     return agreement_by_hosts(hosts_of_all);
   const bool once = load_.one_round || eager_slots_;
-  const int messages = once ? n_ - 1 : 1;
+  const bool memory = hosts_of_all == 1 && !machine_.loopback;
+  std::vector<int> rounds;  // of so many ranks that exchange with each other
+  if (once)
+    rounds = {n_};
+  else if (rounds = agreement_factors(n_, memory); rounds.empty())
+    rounds.assign(dissemination_rounds(n_), 2);
+  Agreement all{machine_.call, machine_.call};
+  for (const int ranks : rounds) {
+    const Agreement round = agreement_round(ranks - 1, once);
+    all.agreed += round.agreed;
+    all.agreeing += round.agreeing;
+  }
+  return all;
+}
+
+// So many messages to and from others at the same time.
+Prices::Agreement Prices::agreement_round(int messages, bool once) const {
   const int most_on_host = *std::max_element(on_host_.begin(), on_host_.end());
-  double round = 0, post = 0;
+  Agreement round;
   for (const bool far : {false, true}) {
     if (far ? hosts() == 1 : most_on_host == 1) continue;
     const bool sockets = far || machine_.loopback;
     const double posts = 2 * messages * (sockets ? machine_.net.post : machine_.post);
-    post = std::max(post, posts);
+    round.agreeing = std::max(round.agreeing, posts);
     const double latency = far ? furthest() : inside(false);
     const double together = in_turns(once ? kAtOnce * posts : posts, most_on_host);
-    round = std::max({round, posts + latency + turn(most_on_host), together});
+    round.agreed = std::max({round.agreed, posts + latency + turn(most_on_host), together});
   }
-  const double rounds = once ? 1 : dissemination_rounds(n_);
-  return {machine_.call + round * rounds, machine_.call + post * rounds};
+  return round;
 }
 
 // Up and down each level a rank has a message to or from each of those below it, in turn. What the
 // host's ranks do for it is shared among them, as its cores are.
 Prices::Agreement Prices::agreement_by_hosts(int hosts_of_all) const {
   const int on_host = *std::max_element(on_host_.begin(), on_host_.end());
-  const int below = std::min(on_host - 1, kAgreementFanOut);
+  const bool crowded = are_crowded(on_host, machine_.cores);
+  const int below = crowded ? on_host - 1 : std::min(on_host - 1, kAgreementFanOut);
   const double level = (below + 1) * machine_.post + inside(false) + turn(on_host);
   const double across = std::max(2 * machine_.net.post + furthest() + turn(on_host),
                                  in_turns(2 * machine_.net.post, 1));
-  const int levels = 2 * levels_below_leader(on_host), rounds = dissemination_rounds(hosts_of_all);
+  const int levels = 2 * levels_below_leader(on_host, crowded),
+            rounds = dissemination_rounds(hosts_of_all);
   const double posts = 4 * (on_host - 1) * machine_.post + 2 * rounds * machine_.net.post;
   return {machine_.call + levels * level + rounds * across, machine_.call + posts / on_host};
 }

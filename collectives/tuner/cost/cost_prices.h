@@ -53,6 +53,7 @@ class Prices final {
   double working_set(double buffers, std::vector<std::pair<int, double>> sent) const;
   double own_block(int rank) const;
   Agreement agreement_by_hosts(int hosts_of_all) const;
+  Agreement agreement_round(int messages, bool once) const;
   double furthest() const;                  // latency of the furthest hosts
   double inside(bool between_nodes) const;  // latency of a message inside a host
   double line(bool between_nodes) const;

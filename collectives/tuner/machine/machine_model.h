@@ -126,7 +126,6 @@ struct DeviceParameters {
 
 // The group's facts, from which its plans are made, and what its machines take.
 struct MachineModel : GroupFacts {
-  int cores = 2;               // of each host, for all its ranks together
   double l2_bytes = 1 << 20;   // of each core
   double l3_bytes = 32 << 20;  // of each host; measured as the part that its ranks can use
   Rates copy{38e9, 33e9, 9e9};

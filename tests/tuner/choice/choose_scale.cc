@@ -12,6 +12,7 @@
 #include "collectives/tuner/choice/built_rows.h"
 #include "collectives/tuner/choice/choose.h"
 #include "collectives/tuner/choice/row_proofs.h"
+#include "tools/draw/draw.h"
 
 namespace ringwood {
 namespace {
@@ -188,6 +189,20 @@ TEST(ChooseAtScale, SmallMessagesTakeFewRounds) {
         EXPECT_LE(rounds_of(*row, q), 2 * std::bit_width(static_cast<unsigned>(n - 1)) + 0.01)
             << to_string(collective) << " n " << n << ", " << layout.name << ": " << row->name;
       }
+    }
+  }
+}
+
+// Each round waits for the turns of all ranks.
+TEST(ChooseAtScale, SmallMessagesOfCrowdedRanksTakeTwoRounds) {
+  for (const int n : {24, 64, 101, 128, 200}) {
+    MachineModel machine;
+    machine.cores = 2;
+    machine.hosts.assign(static_cast<size_t>(n), 0);
+    for (const Collective c : {Collective::all_reduce, Collective::all_gather}) {
+      const ModelQuery q = query(c, 8, machine);
+      const AlgorithmRow& row = *find_algorithm(c, choose(q, {}).algorithm);
+      EXPECT_LE(lay_out(c, build_all(row, {0, n, 0})).rounds, 2) << n << ' ' << row.name;
     }
   }
 }

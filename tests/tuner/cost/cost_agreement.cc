@@ -88,6 +88,16 @@ TEST(CostOfAgreement, IsWhatItsExchangesTake) {
                   1e-9)
           << hosts << " hosts of " << on_host;
     }
+  // One host, by digits and, with few cores, by its first rank.
+  for (const int n : {18, 22, 24, 64})
+    for (const int cores : {64, 2}) {
+      MachineModel f = with_latencies(std::vector<int>(static_cast<size_t>(n), 0), kAlpha / 10);
+      f.cores = cores;
+      const auto all = barrier(n);
+      EXPECT_NEAR(predict(all, load, f).seconds, end_of_exchanges(plans_of(all, 1, load, f), f),
+                  1e-9)
+          << n << " ranks on " << cores << " cores";
+    }
   // Of siblings, which stand for a larger group of hosts of as many ranks: 2 x 4 for 64 x 4.
   MachineModel f = with_latencies({0, 0, 0, 0, 1, 1, 1, 1}, 0);
   load.of_ranks = 256;
