@@ -53,7 +53,9 @@ RowLengths::Lengths RowLengths::counted(const SharedPlacement& on) const {
       if (of_host.contains(rank) && step.peer >= 0 && host[step.peer] != host[rank]) far.add(step);
     if (rank > 1) continue;
     l.chunks = s.chunks;
-    l.steps = std::max(l.steps, bound_steps(s, row_.collective));
+    const size_t steps = bound_steps(s, row_.collective);
+    l.least_steps = rank == 0 ? steps : std::min(l.least_steps, steps);
+    l.steps = std::max(l.steps, steps);
     l.schedule_steps = std::max(l.schedule_steps, s.steps.size());
     std::erase_if(s.steps, [](const Step& step) { return step.peer < 0; });
     size_t messages = 0;
@@ -80,8 +82,13 @@ std::optional<RowLengths::Lengths> RowLengths::in_proportion(const SharedPlaceme
   if (after.messages < kNearlyTwice * before.messages) return {};
   const double times = static_cast<double>(on->n) / b->n;
   const auto grown = [&](size_t x) { return static_cast<size_t>(static_cast<double>(x) * times); };
-  Lengths l{grown(after.steps),      grown(after.messages),       grown(after.chunks_moved),
-            grown(after.far_chunks), grown(after.schedule_steps), after.chunks};
+  Lengths l{grown(after.steps),
+            grown(after.messages),
+            grown(after.chunks_moved),
+            grown(after.far_chunks),
+            grown(after.schedule_steps),
+            grown(after.least_steps),
+            after.chunks};
   if (after.chunks != before.chunks) l.chunks = static_cast<int>(after.chunks * times);
   return l;
 }

@@ -21,6 +21,7 @@ class RowLengths final {
     // receive from there if those are more.
     size_t far_chunks = 0;
     size_t schedule_steps = 0;
+    size_t least_steps = 0;  // of the shorter one: where rank 0 does most, as others have
     int chunks = 0;
   };
 

@@ -191,9 +191,10 @@ class Profiler {
   bool all(const SharedPlacement& on, size_t most, std::vector<RowSample>& samples) {
     const auto n = static_cast<size_t>(on->n);
     if (n > most || !row_.accepts(on->where(0))) return false;
-    const size_t steps = lengths(on).steps;
+    const RowLengths::Lengths& l = lengths(on);
     const bool many = on->n > kMaxWhole;
-    if (many ? steps > kStepsInALargeGroup : steps * n > most) return false;
+    if (many ? l.least_steps > kStepsInALargeGroup : l.steps + (n - 1) * l.least_steps > most)
+      return false;
     RowSample s{on, {}, {}};
     for (int r = 0; r < on->n; ++r) {
       s.schedules.push_back(build(on, r));
