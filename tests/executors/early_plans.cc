@@ -37,7 +37,7 @@ TEST(EarlyPlans, SumUpWhateverComesFirst) {
   }
 }
 
-// All ranks of one host, by the digits of their numbers, or led by the first where they are crowded.
+// All ranks of one host, by the digits of their numbers, or led by the first where they crowd it.
 TEST(EarlyPlans, OfManyRanksOfAHostSumUpWhateverComesFirst) {
   for (const bool crowded : {false, true})
     for (const int n : {18, 24}) {
