@@ -238,6 +238,25 @@ TEST(Agreement, SmallDataMovesMeanwhile) {
   EXPECT_EQ(by_leaders(Collective::all_to_all), 2 * 2 * alike);
 }
 
+// Of one host, with cores for all and with few, and of as many hosts.
+TEST(Agreement, OfManyRanksIsSoundWithEveryRow) {
+  std::mt19937 random(14);
+  for (const int n : {18, 24, 32})
+    for (const AlgorithmRow& row : algorithm_table()) {
+      const Places one = placed({n}, Order::by_host, random);
+      const Places apart = placed(std::vector<int>(n, 1), Order::by_host, random);
+      for (const auto& [places, crowded] : {std::pair{one, false}, {one, true}, {apart, false}}) {
+        if (!row.accepts(places.where(0, n, 0))) continue;
+        const PlanGroup group =
+            plan_group(build_all(row, places.where(0, n, 0)),
+                       plan_args(row.collective, DataType::float32, ReduceOp::avg, 77, 0), row.name,
+                       {.apart = false, .crowded = crowded}, places);
+        const PlanCheck found = group.check();
+        EXPECT_EQ(found.result, PlanCheck::Result::sound) << group.name << ": " << found.words;
+      }
+    }
+}
+
 // Of rows whose data has the way of the agreement, as many ranks as are early.
 TEST(Agreement, SmallDataMovesMeanwhileOnOneHostAndBetweenSingleRanks) {
   std::mt19937 random(13);
