@@ -1,6 +1,7 @@
 #include "collectives/algorithms/algorithms.h"
 
 #include "collectives/algorithms/hosts.h"
+#include "transports/eager_channel.h"
 
 namespace ringwood {
 namespace {
@@ -16,8 +17,8 @@ bool nodes_of_one_host(const Where& where) {
 bool alike_hosts(const Where& where) { return has_hierarchy(where) && hosts_of(where).alike(); }
 // A rank of each host leads others; of a single host where they are so many that it may be crowded.
 bool has_leaders(const Where& where) {
-  constexpr int kMany = 17;  // fewer agree by eager slots, in one round
-  return has_hierarchy(where) || (where.n >= kMany && hosts_of(where).count() == 1);
+  const bool few = where.n <= static_cast<int>(kMaxEagerRanks);  // which have slots for that
+  return has_hierarchy(where) || (!few && hosts_of(where).count() == 1);
 }
 bool composite(const Where& where) { return has_several_factors(where.n); }
 

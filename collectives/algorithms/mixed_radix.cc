@@ -34,14 +34,13 @@ Schedule mixed_radix_all_reduce(const Where& where) {
     }
   };
   std::vector<Round> rounds;
-  int stride = 1;
   Span chunks{0, n};
-  for (const int f : small_factors(n)) {
-    const Round& now = rounds.emplace_back(Round{{r, f, stride}, chunks});
+  for (const DigitRound& round : digit_rounds(r, small_factors(n))) {
+    const Round& now = rounds.emplace_back(Round{round, chunks});
+    const int f = now.factor;
     for (int i = 1; i < f; ++i) s.send(now.after(i), now.part(wrap(now.digit + i, f)));
     chunks = now.part(now.digit);
     for (int i = 1; i < f; ++i) s.recv_reduce(now.before(i), chunks);
-    stride *= f;
   }
   for (auto now = rounds.rbegin(); now != rounds.rend(); ++now) {
     const int f = now->factor;

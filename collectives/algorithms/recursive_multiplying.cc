@@ -5,10 +5,10 @@
 //   cost         k alpha + (S beta + S gamma) (f1 - 1 + ... + fk - 1)
 //
 // For small messages of many ranks: with factors of 4 half as many rounds as recursive_doubling,
-// for 1.5 times the messages, which wins where a round costs more than a message: in shared memory,
-// and most where ranks share cores, of which each round waits for all. Factors are 4 where
-// possible, then the primes; a prime n is `one_shot`. Source: Ruefenacht, Bull and Booth,
-// "Generalisation of recursive doubling for AllReduce" (2017).
+// for 1.5 times the messages, which wins where a round costs more than a message, as in shared
+// memory. (Where very many ranks share a core, `hierarchical_leaders` has fewer rounds still.)
+// Factors are 4 where possible, then the primes; a prime n is `one_shot`. Source: Ruefenacht, Bull
+// and Booth, "Generalisation of recursive doubling for AllReduce" (2017).
 //
 // All ranks must end with identical bits, so the ranks of a round add in the same order, by digit,
 // as those of one_shot do; the sum is kept in scratch, because what was summed before is still
@@ -45,11 +45,9 @@ Schedule recursive_multiplying_all_reduce(const Where& where) {
   const auto [r, n, root, host, node] = where;
   Schedule s{r, n, 1, {}, {}};
   Span sum{0};
-  int stride = 1;
-  for (const int factor : small_factors(n)) {
+  for (const DigitRound& round : digit_rounds(r, small_factors(n))) {
     const Span own = std::exchange(sum, Span{s.add_scratch(0)});
-    exchange(s, DigitRound(r, factor, stride), own, sum);
-    stride *= factor;
+    exchange(s, round, own, sum);
   }
   if (n > 1) s.copy({0}, sum);
   return s;

@@ -3,10 +3,30 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "collectives/plan/group_facts.h"
 #include "collectives/schedule/factors.h"
 
 namespace ringwood {
+
+GroupSize group_size(std::span<const int> hosts, int n, int cores) {
+  GroupSize group{n, 1, n, cores};
+  if (hosts.empty()) return group;
+  std::vector<int> on_host;
+  for (const int host : hosts.first(static_cast<size_t>(n))) {
+    if (host >= std::ssize(on_host)) on_host.resize(static_cast<size_t>(host) + 1, 0);
+    ++on_host[static_cast<size_t>(host)];
+  }
+  group.hosts = static_cast<int>(on_host.size());
+  group.on_host = std::ranges::max(on_host);
+  return group;
+}
+
+AgreementKind agreement_kind(const GroupSize& group, bool apart) {
+  const bool one = group.hosts == 1;
+  if (!apart && group.hosts < group.ranks && (!one || group.crowded()))
+    return AgreementKind::by_hosts;
+  return agreement_factors(group.ranks, one && !apart).empty() ? AgreementKind::by_dissemination
+                                                               : AgreementKind::by_digits;
+}
 
 std::vector<int> agreement_factors(int n, bool memory) {
   const auto ranks = static_cast<unsigned>(std::max(n, 1));
@@ -15,12 +35,6 @@ std::vector<int> agreement_factors(int n, bool memory) {
   std::vector<int> factors = small_factors(n);
   if (!factors.empty() && std::ranges::max(factors) > kAgreementFanOut) factors.clear();
   return factors;
-}
-
-bool GroupFacts::crowded(int n) const {
-  std::vector<int> on_host(hosts.empty() ? 1 : hosts.size(), 0);
-  for (int r = 0; r < n; ++r) ++on_host[static_cast<size_t>(host_of(r))];
-  return are_crowded(std::ranges::max(on_host), cores);
 }
 
 AgreementPlace agreement_place(int rank, int n, std::span<const int> hosts, bool crowded) {

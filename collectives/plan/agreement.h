@@ -39,14 +39,38 @@
 #include <span>
 #include <vector>
 
+#include "transports/eager_channel.h"
+
 namespace ringwood {
 
-// A host of up to 9 ranks has one level, and no rank has more than 16 messages inside it.
+// A host of up to 9 ranks has one level. No rank has more than 16 messages inside a host that is
+// not crowded.
 inline constexpr int kAgreementFanOut = 8;
 
-// Whether so many ranks of a host on so many cores are crowded. On 2 cores a turn takes 2.5 us of
-// 32 ranks and 10 us of 128, whose memory is out of the cache by then; a message takes 0.1 to 0.3.
-inline bool are_crowded(int on_host, int cores) { return on_host >= 4 * cores; }
+// What decides how a group agrees.
+struct GroupSize {
+  int ranks = 0, hosts = 1;
+  int on_host = 0;  // ranks of the host that has most
+  int cores = 1;    // of a host
+
+  // A turn takes 2.5 us of 32 ranks on 2 cores and 10 us of 128, whose memory is out of the cache
+  // by then, and a message 0.05 us of its sender's and as much of its receiver's.
+  bool crowded() const { return on_host >= 4 * cores; }
+  // All on one host have eager slots, and so agree in one round (transports/eager_channel.h).
+  bool few() const { return hosts == 1 && ranks <= static_cast<int>(kMaxEagerRanks); }
+
+  bool operator==(const GroupSize&) const = default;
+};
+// `hosts`: of each of the n ranks, numbered in the order of their first ranks; empty: all are on
+// one.
+GroupSize group_size(std::span<const int> hosts, int n, int cores);
+
+enum class AgreementKind { by_hosts, by_digits, by_dissemination };
+// `apart`: the ranks of one host share no memory.
+AgreementKind agreement_kind(const GroupSize& group, bool apart);
+// The factors of n by whose digits ranks agree; empty: those do not. `memory`: all of them share
+// it. Of a large prime number of ranks each would tell too many.
+std::vector<int> agreement_factors(int n, bool memory);
 
 // Rounds of a dissemination among n.
 inline int dissemination_rounds(int n) { return std::bit_width(static_cast<unsigned>(n - 1)); }
@@ -56,13 +80,6 @@ inline int levels_below_leader(int k, bool crowded = false) {
   int levels = 0;
   for (int last = k - 1; last > 0; last = (last - 1) / kAgreementFanOut) ++levels;
   return levels;
-}
-// The factors of n by whose digits ranks agree that do not by hosts; empty: by dissemination.
-// `memory`: all of them share it. Of a large prime number of ranks each would tell too many.
-std::vector<int> agreement_factors(int n, bool memory);
-// `apart`: the ranks of one host share no memory.
-inline bool agrees_by_hosts(int n, int hosts, bool apart, bool crowded = false) {
-  return !apart && (hosts > 1 || crowded) && hosts < n;
 }
 
 // The ranks that a rank tells and hears.
@@ -88,8 +105,7 @@ struct AgreementPlace {
     return static_cast<size_t>((host + distance + count) % count);
   }
 };
-// `hosts`: of each of the n ranks, numbered in the order of their first ranks; empty: all are on
-// one. Precondition: agrees_by_hosts().
+// `hosts` as in group_size(). Precondition: the group agrees by hosts.
 AgreementPlace agreement_place(int rank, int n, std::span<const int> hosts, bool crowded = false);
 
 }  // namespace ringwood

@@ -1,12 +1,11 @@
 // A fingerprint describes what a rank is about to do, in 32 bytes that are sent before any data.
 //
-// Every operation begins with an agreement (agreement.h). Fingerprints are exchanged by
-// dissemination, on several hosts by that of the hosts' leaders; where sizes belong to pairs, they
-// are sent to every rank first, with the pair's own count. A rank writes to its user's buffers only
-// after it has heard, transitively, from all ranks that they made the same call. So a rank that
-// makes a different call is found on first contact, with both descriptions, and every buffer is
-// still unchanged. Two ranks need no extra round: the data follows the fingerprint at once and
-// waits at the receiver.
+// Every operation begins with an agreement, which says who sends them to whom (agreement.h). Where
+// sizes belong to pairs, they are sent to every rank first, with the pair's own count. A rank
+// writes to its user's buffers only after it has heard, transitively, from all ranks that they made
+// the same call. So a rank that makes a different call is found on first contact, with both
+// descriptions, and every buffer is still unchanged. Two ranks need no extra round: the data
+// follows the fingerprint at once and waits at the receiver.
 //
 // Sizes may belong to pairs of ranks: those of all_to_all, and in gather and scatter those of
 // the root with each other rank. There the fingerprint for a peer states what goes to it and

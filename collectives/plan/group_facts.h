@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "collectives/plan/agreement.h"
 #include "collectives/plan/protocol.h"
 
 namespace ringwood {
@@ -21,8 +22,7 @@ struct GroupFacts {
 
   bool operator==(const GroupFacts&) const = default;
   int host_of(int rank) const { return hosts.empty() ? 0 : hosts[rank]; }
-  // Of n ranks those of the host that has most are crowded (agreement.h).
-  bool crowded(int n) const;
+  GroupSize size(int n) const { return group_size(hosts, n, cores); }
   bool same_node(int a, int b) const { return nodes.empty() || nodes[a] == nodes[b]; }
 };
 

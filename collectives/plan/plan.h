@@ -32,6 +32,7 @@
 #include "collectives/call.h"
 #include "collectives/kernels/reduce.h"
 #include "collectives/kernels/wire.h"
+#include "collectives/plan/agreement.h"
 #include "collectives/plan/fingerprint.h"
 #include "collectives/plan/fusion.h"
 #include "collectives/plan/protocol.h"
@@ -258,7 +259,9 @@ struct Wire {
   WireFormat format = WireFormat::exact;
   std::span<const int> host = {};  // by rank; memory of the caller
   bool apart = false;              // those of one host, too, share no memory
-  bool crowded = false;            // those of one host take turns on its cores (agreement.h)
+  // Decides how they agree, also where they stand for a larger group. No ranks: as many as the
+  // schedule has, with a core for each.
+  GroupSize group = {};
 };
 
 // What remains of a schedule once the ranks have agreed: nothing of a barrier, because each rank

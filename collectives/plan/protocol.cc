@@ -6,7 +6,6 @@
 #include "collectives/plan/passes.h"
 #include "collectives/schedule/compose.h"
 #include "collectives/schedule/factors.h"
-#include "transports/eager_channel.h"
 
 namespace ringwood {
 namespace {
@@ -26,12 +25,10 @@ void plan_exchange(Plan& plan, int stage, int to, int from) {
 }
 
 void plan_by_digits(Plan& plan, int stage, int rank, const std::vector<int>& factors) {
-  int stride = 1;
-  for (const int factor : factors) {
-    const DigitRound round(rank, factor, stride);
-    for (int i = 1; i < factor; ++i) plan_exchange(plan, stage, round.after(i), round.before(i));
+  for (const DigitRound& round : digit_rounds(rank, factors)) {
+    for (int i = 1; i < round.factor; ++i)
+      plan_exchange(plan, stage, round.after(i), round.before(i));
     ++stage;
-    stride *= factor;
   }
 }
 
@@ -54,11 +51,22 @@ void plan_by_hosts(Plan& plan, int stage, const AgreementPlace& place) {
   for (const int peer : place.below) plan_exchange(plan, stage, peer, -1);
 }
 
-int host_count(const Wire& wire) {
-  return wire.host.empty() ? 1 : *std::ranges::max_element(wire.host) + 1;
-}
+// How n ranks agree: as the group does that they are or stand for.
+struct Agreeing {
+  GroupSize group;
+  AgreementKind kind;
+  std::vector<int> factors;  // empty also where ranks stand for others, but have no such digits
 
-// The ranks that a rank tells and hears in an agreement by messages; none of a dissemination, which
+  Agreeing(const Wire& wire, int n)
+      : group(wire.group.ranks > 0 ? wire.group : group_size(wire.host, n, n)),
+        kind(agreement_kind(group, wire.apart)) {
+    if (kind == AgreementKind::by_digits)
+      factors = agreement_factors(n, group.hosts == 1 && !wire.apart);
+  }
+};
+
+// The ranks that a rank tells and hears while data may move; none where that is not worth while: by
+// slots or in one round, after which data has as far to go as before, and by dissemination, which
 // no row's data follows.
 struct Partners {
   std::vector<int> told, heard;
@@ -66,19 +74,16 @@ struct Partners {
 };
 
 Partners partners_of(int rank, int n, const Wire& wire) {
-  Partners all;
-  const int hosts = host_count(wire);
-  if (agrees_by_hosts(n, hosts, wire.apart, wire.crowded)) {
-    const AgreementPlace place = agreement_place(rank, n, wire.host, wire.crowded);
+  const Agreeing agreeing(wire, n);
+  if (agreeing.group.few() && !wire.apart) return {};
+  if (agreeing.kind == AgreementKind::by_hosts) {
+    const AgreementPlace place = agreement_place(rank, n, wire.host, agreeing.group.crowded());
     return {place.all_told(), place.all_heard(), place.above >= 0};
   }
-  const std::vector<int> factors = agreement_factors(n, hosts == 1 && !wire.apart);
-  int stride = 1;
-  for (const int factor : factors) {
-    const DigitRound round(rank, factor, stride);
-    for (int i = 1; i < factor; ++i) all.told.push_back(round.after(i));
-    stride *= factor;
-  }
+  Partners all;
+  if (agreeing.factors.size() < 2) return all;
+  for (const DigitRound& round : digit_rounds(rank, agreeing.factors))
+    for (int i = 1; i < round.factor; ++i) all.told.push_back(round.after(i));
   all.heard = all.told;
   return all;
 }
@@ -92,12 +97,13 @@ void plan_agreement(Plan& plan, int rank, int n, const Wire& wire) {
       plan_exchange(plan, stage, wrap(rank + distance, n), wrap(rank - distance, n));
     ++stage;
   }
-  const int hosts = host_count(wire);
-  if (agrees_by_hosts(n, hosts, wire.apart, wire.crowded))
-    return plan_by_hosts(plan, stage, agreement_place(rank, n, wire.host, wire.crowded));
-  const std::vector<int> factors = agreement_factors(n, hosts == 1 && !wire.apart);
-  if (factors.empty()) return plan_dissemination(plan, stage, rank, n);
-  plan_by_digits(plan, stage, rank, factors);
+  const Agreeing agreeing(wire, n);
+  if (agreeing.kind == AgreementKind::by_hosts)
+    plan_by_hosts(plan, stage, agreement_place(rank, n, wire.host, agreeing.group.crowded()));
+  else if (agreeing.factors.empty())
+    plan_dissemination(plan, stage, rank, n);
+  else
+    plan_by_digits(plan, stage, rank, agreeing.factors);
 }
 
 void plan_one_round(Plan& plan, int rank, int n) {
@@ -155,11 +161,8 @@ bool begins_early(const Schedule& schedule, const CollectiveArgs& args, Protocol
   if (protocol != Protocol::queued || wire.format != WireFormat::exact) return false;
   if (copies && args.collective != Collective::all_reduce) return false;
   if (bytes == 0 || bytes > limits.early_bytes || bytes >= limits.fused_bytes) return false;
-  // So few agree by eager slots, in one round.
-  if (host_count(wire) == 1 && !wire.apart && schedule.n <= static_cast<int>(kMaxEagerRanks))
-    return false;
   const Partners partners = partners_of(schedule.rank, schedule.n, wire);
-  if (copies && partners.last_from_above) return false;
+  if (partners.told.empty() || (copies && partners.last_from_above)) return false;
   return std::ranges::all_of(schedule.steps, [&](const Step& step) {
     if (step.peer < 0) return true;
     const std::vector<int>& of = step.kind == StepKind::send ? partners.told : partners.heard;

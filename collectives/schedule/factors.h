@@ -3,6 +3,7 @@
 // each has reached all, transitively. Pure; any thread.
 #pragma once
 
+#include <utility>
 #include <vector>
 
 namespace ringwood {
@@ -32,5 +33,14 @@ struct DigitRound {
  private:
   int self_;
 };
+
+// The rounds of a rank of n, the factors' product.
+inline std::vector<DigitRound> digit_rounds(int rank, const std::vector<int>& factors) {
+  std::vector<DigitRound> rounds;
+  int stride = 1;
+  for (const int factor : factors)
+    rounds.emplace_back(rank, factor, std::exchange(stride, stride * factor));
+  return rounds;
+}
 
 }  // namespace ringwood

@@ -13,6 +13,18 @@ std::vector<Schedule> by_leaders(const std::vector<int>& hosts) {
   return build_all(row, {0, static_cast<int>(hosts.size()), 0, hosts});
 }
 
+// `sums`: of what all ranks have.
+Memory random_memory(size_t ranks, size_t count, std::mt19937& random, std::vector<int64_t>& sums) {
+  Memory memory(ranks);
+  sums.assign(count, 0);
+  for (auto& mine : memory)
+    for (size_t i = 0; i < count; ++i) {
+      mine.push_back(static_cast<int64_t>(random() % 1000));
+      sums[i] += mine.back();
+    }
+  return memory;
+}
+
 TEST(EarlyPlans, SumUpWhateverComesFirst) {
   for (const std::vector<int>& hosts :
        {std::vector<int>{0, 0, 1, 1}, {0, 1, 2, 0, 3, 1, 3, 3}, {0, 1, 1, 2, 0}}) {
@@ -23,13 +35,8 @@ TEST(EarlyPlans, SumUpWhateverComesFirst) {
       runner.hosts = hosts;
       for (int again = 0; again < 3; ++again) {
         const size_t count = 1 + random() % 1000;
-        Memory memory(hosts.size());
-        std::vector<int64_t> want(count, 0);
-        for (auto& mine : memory)
-          for (size_t i = 0; i < count; ++i) {
-            mine.push_back(static_cast<int64_t>(random() % 1000));
-            want[i] += mine.back();
-          }
+        std::vector<int64_t> want;
+        Memory memory = random_memory(hosts.size(), count, random, want);
         ASSERT_TRUE(runner.run(schedules, sum_of(count), 1, memory, random));
         for (const auto& mine : memory) EXPECT_EQ(mine, want) << "seed " << seed;
       }
@@ -50,11 +57,10 @@ TEST(EarlyPlans, OfManyRanksOfAHostSumUpWhateverComesFirst) {
         runner.hosts.assign(static_cast<size_t>(n), 0);
         runner.crowded = crowded;
         const size_t count = 1 + random() % 1000;
-        Memory memory(static_cast<size_t>(n), std::vector<int64_t>(count, 3));
-        memory[5][0] = 1000;
-        std::vector<int64_t> want(count, 3 * n);
-        want[0] += 997;
+        std::vector<int64_t> want;
+        Memory memory = random_memory(static_cast<size_t>(n), count, random, want);
         ASSERT_TRUE(runner.run(schedules, sum_of(count), 1, memory, random));
+        EXPECT_EQ(runner.early, crowded ? 1 : n);
         for (const auto& mine : memory) EXPECT_EQ(mine, want) << "seed " << seed;
       }
     }

@@ -72,7 +72,8 @@ inline PlanGroup plan_group(std::vector<Schedule> proved, const CollectiveArgs& 
       proved,
       {}};
   if (sums && sums->apart) group.proved = bound;
-  const Wire wire{way.wire, places.host, way.apart, way.crowded};
+  const Wire wire{way.wire, places.host, way.apart,
+                  group_size(places.host, n, way.crowded ? 1 : n)};
   for (int r = 0; r < n; ++r) {
     const Schedule& s = bound[static_cast<size_t>(r)];
     const bool published = way.published && r % 2 == 1;

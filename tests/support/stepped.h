@@ -30,6 +30,7 @@ struct Runner {
   bool slots = true;       // where the meshes have them
   std::vector<int> hosts;  // by rank; empty: the ranks share no memory
   bool crowded = false;    // those of a host take turns on its cores
+  int early = 0;           // plans of the last run that began before the ranks agreed
 
   explicit Runner(std::vector<std::unique_ptr<Mesh>> made) : meshes(std::move(made)) {
     for (auto& mesh : meshes) executors.push_back(std::make_unique<PlanRunner>(*mesh));
@@ -50,9 +51,13 @@ struct Runner {
            Protocol protocol = Protocol::queued) {
     const size_t n = schedules.size();
     std::vector<std::shared_ptr<Plan>> plans;
+    early = 0;
     for (size_t r = 0; r < n; ++r) {
-      plans.push_back(make_plan(schedules[r], args, "test", segments, protocol,
-                                {WireFormat::exact, hosts, /*apart=*/hosts.empty(), crowded}));
+      plans.push_back(
+          make_plan(schedules[r], args, "test", segments, protocol,
+                    {WireFormat::exact, hosts, /*apart=*/hosts.empty(),
+                     group_size(hosts, static_cast<int>(n), crowded ? 1 : static_cast<int>(n))}));
+      early += is_early(*plans[r]) ? 1 : 0;
       if (slots && slots_to_all(*meshes[r])) *plans[r] = add_slots(std::move(*plans[r]));
     }
     for (size_t r = 0; r < n; ++r)

@@ -93,7 +93,7 @@ Load Extension::load_of(const SmallerGroup& smaller) const {
   const int root = smaller.rank(request_.root);
   const Load& whole = request_.load;
   Load load = whole;
-  load.of_ranks = group_->n;
+  load.of_group = group_->machine.size(group_->n);
   if (!moves_data(whole.collective)) return load;
   const double times = static_cast<double>(group_->n) / on.n;
   const auto scaled = [&](double by, size_t least) {

@@ -24,7 +24,6 @@ Load load_of(const TracedGroup& group, const TracedOperation& operation, bool on
   load.out_of_place = true;
   load.timeline = true;
   load.wire = operation.wire;
-  load.of_ranks = group.size;
   return load;
 }
 

@@ -41,7 +41,7 @@ Load load_of(const CandidateQuery& query, const BuiltRow& built, const RowSample
   load.zero_copy = zero_copy;
   load.out_of_place = true;
   load.of_bytes = static_cast<size_t>(static_cast<double>(query.bytes) * sample.of_bytes);
-  load.of_ranks = query.n;
+  load.of_group = built.profile->group;
   if (!built.profile->direct() && !cut) {
     load.of_blocks = static_cast<double>(query.n) / sample.placement->n;
     load.of_block_bytes = 1 / sample.bytes;

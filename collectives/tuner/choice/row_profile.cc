@@ -60,6 +60,7 @@ class Profiler {
     const Placement& whole = *siblings_.whole();
     RowProfile p;
     p.row = &row_;
+    p.group = whole.machine.size(whole.n);
     if (!row_.accepts(whole.where(0))) {
       p.why_not = fmt::format("not for {} ranks{}", whole.n,
                               whole.hosts.count() == 1 ? "" : " placed like these");

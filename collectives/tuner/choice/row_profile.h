@@ -42,6 +42,7 @@ struct RowSample {
 
 struct RowProfile {
   const AlgorithmRow* row = nullptr;
+  GroupSize group;      // all ranks
   std::string why_not;  // why it is refused; the rest is not set then
   int chunks = 0;
   // Of rank 0: messages, and the chunks that it sends, or receives if those are more; in large

@@ -56,9 +56,9 @@ struct Load {
   // The same of a message's blocks: how many of the whole operation's each stands for, and the
   // bytes of one of those as a multiple of its own; decide which travel as one (plan/passes.h).
   double of_blocks = 1, of_block_bytes = 1;
-  // Ranks of the whole group where the schedules are those of a smaller one; decides how ranks
-  // agree. 0: as many as the schedules say.
-  int of_ranks = 0;
+  // The whole group where the schedules are those of a smaller one; decides how ranks agree. No
+  // ranks: the schedules' own.
+  GroupSize of_group = {};
   // Ends the simulation after this much of HostQueues::work(), at some 20 to 50 ns each. 0: no
   // limit.
   size_t most_work = 0;

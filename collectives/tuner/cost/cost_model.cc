@@ -298,9 +298,10 @@ std::vector<Plan> plans_of(const std::vector<Schedule>& schedules, int segment_c
   if (!load.zero_copy) limits.fused_bytes = std::numeric_limits<size_t>::max();
   std::vector<Plan> plans;
   plans.reserve(schedules.size());
-  const bool slots = !schedules.empty() && eager_slots(machine, ranks_of(load, schedules[0].n));
-  const Wire wire{load.wire, machine.hosts, machine.loopback,
-                  !schedules.empty() && machine.crowded(schedules[0].n)};
+  if (schedules.empty()) return plans;
+  const GroupSize group = group_of(load, machine, schedules[0].n);
+  const bool slots = eager_slots(machine, group);
+  const Wire wire{load.wire, machine.hosts, machine.loopback, group};
   for (const Schedule& s : schedules) {
     const auto plan =
         make_plan(s, args_of(s, load), "", segment_count,

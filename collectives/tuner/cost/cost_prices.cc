@@ -58,9 +58,8 @@ PerByte handing(double core, const PerByte& own, const Rates& rates, double part
 
 }  // namespace
 
-bool eager_slots(const MachineModel& machine, int n) {
-  return host_count(machine) == 1 && machine.staged && !machine.loopback &&
-         !machine.has_devices() && n <= static_cast<int>(kMaxEagerRanks);
+bool eager_slots(const MachineModel& machine, const GroupSize& group) {
+  return group.few() && machine.staged && !machine.loopback && !machine.has_devices();
 }
 
 std::vector<size_t> chunk_bytes(const Schedule& s, const Load& load) {
@@ -78,10 +77,10 @@ std::vector<size_t> chunk_bytes(const Schedule& s, const Load& load) {
 }
 
 Prices::Prices(const Load& load, const MachineModel& machine, int n)
-    : load_(load), machine_(machine), n_(ranks_of(load, n)), simulated_(n) {
+    : load_(load), machine_(machine), group_(group_of(load, machine, n)) {
   on_host_.assign(host_count(machine), 0);
   for (int r = 0; r < n; ++r) index_.push_back(on_host_[machine.host_of(r)]++);
-  eager_slots_ = eager_slots(machine, ranks_of(load, n));
+  eager_slots_ = eager_slots(machine, group_);
 }
 
 double Prices::bind(const Plan& plan, CostRank& rank) const {
@@ -118,20 +117,20 @@ double Prices::own_block(int rank) const {
   return load_.out_of_place && keeps ? static_cast<double>(load_.bytes) : 0;
 }
 
-double Prices::turn(int on_host) const {
-  const int in_turn = (on_host + machine_.cores - 1) / machine_.cores;
+double Prices::turn(int on_host, int cores) const {
+  const int in_turn = (on_host + cores - 1) / cores;
   return (in_turn - 1) * (machine_.yield + machine_.look);
 }
 
-// Until this work is done for as many ranks of each host, where hosts share their cores.
+// Until this work is done for as many ranks of each of the group's hosts, where they share cores.
 double Prices::in_turns(double seconds, int of_host) const {
-  return machine_.net.sharing > 1 ? seconds * of_host * machine_.net.sharing / machine_.cores : 0;
+  return machine_.net.sharing > 1 ? seconds * of_host * machine_.net.sharing / group_.cores : 0;
 }
 
 void Prices::set_rates(CostRank& rank, int number, double own, double of_host) const {
   rank.on_cores = on_host(number) * machine_.net.sharing;
   const double of_core = own * std::max(1.0, rank.on_cores / static_cast<double>(machine_.cores));
-  rank.turn = turn(on_host(number));
+  rank.turn = turn(on_host(number), machine_.cores);
   rank.in_l2 = cached_part(kL2 * machine_.l2_bytes, of_core);
   rank.in_l3 =
       std::max(0.0, cached_part(machine_.l3_bytes, of_host * machine_.net.sharing) - rank.in_l2);
@@ -291,18 +290,16 @@ double Prices::line(bool between_nodes) const {
 }
 
 Prices::Agreement Prices::agreement() const {
-  const int hosts_of_all = std::max(hosts(), static_cast<int>(int64_t{n_} * hosts() / simulated_));
-  const int on_host = *std::max_element(on_host_.begin(), on_host_.end());
-  if (!load_.one_round && !eager_slots_ &&
-      agrees_by_hosts(n_, hosts_of_all, machine_.loopback, are_crowded(on_host, machine_.cores)))
-    return agreement_by_hosts(hosts_of_all);
   const bool once = load_.one_round || eager_slots_;
-  const bool memory = hosts_of_all == 1 && !machine_.loopback;
+  const AgreementKind kind = agreement_kind(group_, machine_.loopback);
+  if (!once && kind == AgreementKind::by_hosts) return agreement_by_hosts();
   std::vector<int> rounds;  // of so many ranks that exchange with each other
   if (once)
-    rounds = {n_};
-  else if (rounds = agreement_factors(n_, memory); rounds.empty())
-    rounds.assign(dissemination_rounds(n_), 2);
+    rounds = {group_.ranks};
+  else if (kind == AgreementKind::by_digits)
+    rounds = agreement_factors(group_.ranks, group_.hosts == 1 && !machine_.loopback);
+  else
+    rounds.assign(static_cast<size_t>(dissemination_rounds(group_.ranks)), 2);
   Agreement all{machine_.call, machine_.call};
   for (const int ranks : rounds) {
     const Agreement round = agreement_round(ranks - 1, once);
@@ -314,38 +311,39 @@ Prices::Agreement Prices::agreement() const {
 
 // So many messages to and from others at the same time.
 Prices::Agreement Prices::agreement_round(int messages, bool once) const {
-  const int most_on_host = *std::max_element(on_host_.begin(), on_host_.end());
   Agreement round;
   for (const bool far : {false, true}) {
-    if (far ? hosts() == 1 : most_on_host == 1) continue;
+    if (far ? group_.hosts == 1 : group_.on_host == 1) continue;
     const bool sockets = far || machine_.loopback;
     const double posts = 2 * messages * (sockets ? machine_.net.post : machine_.post);
     round.agreeing = std::max(round.agreeing, posts);
     const double latency = far ? furthest() : inside(false);
-    const double together = in_turns(once ? kAtOnce * posts : posts, most_on_host);
-    round.agreed = std::max({round.agreed, posts + latency + turn(most_on_host), together});
+    const double together = in_turns(once ? kAtOnce * posts : posts, group_.on_host);
+    const double turns = turn(group_.on_host, group_.cores);
+    round.agreed = std::max({round.agreed, posts + latency + turns, together});
   }
   return round;
 }
 
 // Up and down each level a rank has a message to or from each of those below it, in turn. What the
 // host's ranks do for it is shared among them, as its cores are.
-Prices::Agreement Prices::agreement_by_hosts(int hosts_of_all) const {
-  const int on_host = *std::max_element(on_host_.begin(), on_host_.end());
-  const bool crowded = are_crowded(on_host, machine_.cores);
+Prices::Agreement Prices::agreement_by_hosts() const {
+  const int on_host = group_.on_host;
+  const bool crowded = group_.crowded();
+  const double turns = turn(on_host, group_.cores);
   const int below = crowded ? on_host - 1 : std::min(on_host - 1, kAgreementFanOut);
-  const double level = (below + 1) * machine_.post + inside(false) + turn(on_host);
-  const double across = std::max(2 * machine_.net.post + furthest() + turn(on_host),
-                                 in_turns(2 * machine_.net.post, 1));
+  const double level = (below + 1) * machine_.post + inside(false) + turns;
+  const double across =
+      std::max(2 * machine_.net.post + furthest() + turns, in_turns(2 * machine_.net.post, 1));
   const int levels = 2 * levels_below_leader(on_host, crowded),
-            rounds = dissemination_rounds(hosts_of_all);
+            rounds = dissemination_rounds(group_.hosts);
   const double posts = 4 * (on_host - 1) * machine_.post + 2 * rounds * machine_.net.post;
   return {machine_.call + levels * level + rounds * across, machine_.call + posts / on_host};
 }
 
 // A dissemination passes far paths wherever there are some.
 double Prices::furthest() const {
-  return hosts() > 3 && machine_.net.far ? machine_.net.far->latency : machine_.net.latency;
+  return group_.hosts > 3 && machine_.net.far ? machine_.net.far->latency : machine_.net.latency;
 }
 
 }  // namespace ringwood

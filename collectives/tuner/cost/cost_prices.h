@@ -11,10 +11,12 @@ namespace ringwood {
 // The bytes of every chunk, scratch included, cut as the plan cuts them.
 std::vector<size_t> chunk_bytes(const Schedule& schedule, const Load& load);
 
-// The ranks of the whole group, where n of them are simulated.
-inline int ranks_of(const Load& load, int n) { return load.of_ranks > 0 ? load.of_ranks : n; }
-// Whether every one of n ranks has eager slots to every other (transports/eager_channel.h).
-bool eager_slots(const MachineModel& machine, int n);
+// The whole group, of which n ranks are simulated.
+inline GroupSize group_of(const Load& load, const MachineModel& machine, int n) {
+  return load.of_group.ranks > 0 ? load.of_group : machine.size(n);
+}
+// Whether every rank of it has eager slots to every other (transports/eager_channel.h).
+bool eager_slots(const MachineModel& machine, const GroupSize& group);
 
 class Prices final {
  public:
@@ -52,12 +54,12 @@ class Prices final {
  private:
   double working_set(double buffers, std::vector<std::pair<int, double>> sent) const;
   double own_block(int rank) const;
-  Agreement agreement_by_hosts(int hosts_of_all) const;
+  Agreement agreement_by_hosts() const;
   Agreement agreement_round(int messages, bool once) const;
   double furthest() const;                  // latency of the furthest hosts
   double inside(bool between_nodes) const;  // latency of a message inside a host
   double line(bool between_nodes) const;
-  double turn(int on_host) const;
+  double turn(int on_host, int cores) const;
   double in_turns(double seconds, int of_host) const;
   double handed(const CostMessage& m, const CostRank& from, const CostRank& to) const;
   void set_by_device(CostMessage& m, const CostRank& to) const;
@@ -68,8 +70,7 @@ class Prices final {
 
   const Load& load_;
   const MachineModel& machine_;
-  const int n_;               // of the whole group
-  const int simulated_;       // ranks
+  const GroupSize group_;     // the whole one
   std::vector<int> on_host_;  // ranks on each host
   std::vector<int> index_;    // by rank: its number among those of its host
   bool eager_slots_ = false;  // every rank maps every other's memory

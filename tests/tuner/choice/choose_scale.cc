@@ -128,6 +128,23 @@ std::map<std::string, double> seconds_of_rows(const ModelQuery& q) {
   return seconds;
 }
 
+TEST(ChooseAtScale, OnOneHostTheNetworkCostsNothing) {
+  for (const int n : {40, 64, 320})
+    for (const int cores : {2, 64})
+      for (const Collective collective : kWithData) {
+        MachineModel machine = on({"one host", std::vector<int>(static_cast<size_t>(n), 0)});
+        machine.cores = cores;
+        MachineModel far = machine;
+        far.net.latency *= 1000;
+        far.net.post *= 1000;
+        const ModelQuery q = query(collective, 1024, machine);
+        ModelQuery as_far = q;
+        as_far.machine = &far;
+        EXPECT_EQ(seconds_of_rows(q), seconds_of_rows(as_far))
+            << to_string(collective) << " of " << n << " ranks on " << cores << " cores";
+      }
+}
+
 TEST(ChooseAtScale, LargeMessagesCrossTheNetworkFewTimes) {
   for (const auto& [n, bytes] : {std::pair{128, size_t{64} << 20},
                                  {128, size_t{1} << 30},

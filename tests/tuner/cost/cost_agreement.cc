@@ -100,13 +100,37 @@ TEST(CostOfAgreement, IsWhatItsExchangesTake) {
     }
   // Of siblings, which stand for a larger group of hosts of as many ranks: 2 x 4 for 64 x 4.
   MachineModel f = with_latencies({0, 0, 0, 0, 1, 1, 1, 1}, 0);
-  load.of_ranks = 256;
+  load.of_group = {.ranks = 256, .hosts = 64, .on_host = 4, .cores = f.cores};
   EXPECT_NEAR(predict(barrier(8), load, f).seconds, 6 * kAlpha, 1e-9);
   // Each message takes cores: of a host of four 6 inside, and 6 across, out and in.
   f.post = 1e-6;
   f.net.post = 3e-6;
   const double levels = 2 * (1 + 3) * f.post, across = 6 * (kAlpha + 2 * f.net.post);
   EXPECT_NEAR(predict(barrier(8), load, f).seconds, levels + across, 1e-9);
+}
+
+// Siblings agree as their group does, however few they are, and however their cores are rounded.
+TEST(CostOfAgreement, IsThatOfTheWholeGroup) {
+  Load load{Collective::all_reduce, 64};
+  load.agreement = true;
+  const auto early = [&](const char* row, int n, const GroupSize& group) {
+    MachineModel machine = with_latencies(std::vector<int>(static_cast<size_t>(n), 0), kAlpha / 10);
+    load.of_group = group;
+    const auto all = build_all(*find_algorithm(load.collective, row), {0, n, 0});
+    return std::ranges::count_if(plans_of(all, 1, load, machine),
+                                 [](const Plan& plan) { return is_early(plan); });
+  };
+  const GroupSize many{.ranks = 256, .hosts = 1, .on_host = 256, .cores = 256};
+  EXPECT_EQ(early("recursive_multiplying", 16, many), 16);
+  EXPECT_EQ(early("recursive_multiplying", 16, {}), 0) << "which have slots";
+  EXPECT_EQ(early("hierarchical_leaders", 24, many), 3 + 1 + 2) << "that the first tells by digits";
+  const GroupSize crowded{.ranks = 256, .hosts = 1, .on_host = 256, .cores = 64};
+  EXPECT_EQ(early("hierarchical_leaders", 24, crowded), 1);
+  EXPECT_EQ(early("recursive_multiplying", 24, crowded), 1) << "that tells all";
+  const GroupSize not_quite{.ranks = 39, .hosts = 1, .on_host = 39, .cores = 10};
+  EXPECT_EQ(early("hierarchical_leaders", 20, not_quite), 0) << "though 20 are, on 5";
+  const GroupSize of_a_prime{.ranks = 61, .hosts = 1, .on_host = 61, .cores = 64};
+  EXPECT_EQ(early("recursive_multiplying", 24, of_a_prime), 0) << "which agree by dissemination";
 }
 
 }  // namespace

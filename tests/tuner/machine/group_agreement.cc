@@ -13,6 +13,7 @@
 #include "tests/support/networks.h"
 #include "tests/support/processes.h"
 #include "tests/support/ranks.h"
+#include "tests/tuner/silent_link.h"
 #include "transports/bootstrap/store.h"
 
 namespace ringwood::testing {
@@ -124,16 +125,9 @@ TEST(GroupModel, RingsOfManyRanksAreSmaller) {
 }
 
 // What is left of a link over devices: their names.
-class LinkOverPorts final : public Link {
+class LinkOverPorts final : public SilentLink {
  public:
   explicit LinkOverPorts(std::vector<std::string> ports) : ports_(std::move(ports)) {}
-  Status post_send(const void*, size_t) override { return {}; }
-  Status post_recv(void*, size_t) override { return {}; }
-  Status post_incoming(size_t) override { return {}; }
-  std::span<const std::byte> incoming() override { return {}; }
-  void consume(size_t) override {}
-  Status poll(Completions&) override { return {}; }
-  void abort() noexcept override {}
   std::vector<std::string> ports() const override { return ports_; }
 
  private:
