@@ -61,9 +61,9 @@ struct ShapeEqual {
 auto terms(const CostMessage& m) {
   const double kinds = (m.between_hosts ? 1 : 0) + 2 * static_cast<int>(m.path) +
                        (m.in_place ? 8 : 0) + (m.cut ? 16 : 0);
-  return std::array{kinds,           m.bytes,   m.head,     m.post,       m.encode.core,
-                    m.encode.memory, m.latency, m.out.core, m.out.memory, m.in.core,
-                    m.in.memory,     m.network, m.middle,   m.eager};
+  return std::array{kinds,         m.bytes,         m.head,    m.posted,   m.taken,
+                    m.encode.core, m.encode.memory, m.latency, m.out.core, m.out.memory,
+                    m.in.core,     m.in.memory,     m.network, m.middle,   m.eager};
 }
 struct PriceHash {
   uint64_t operator()(const CostMessage& m) const {
@@ -169,6 +169,7 @@ class TrafficBinder {
         const auto index = static_cast<int32_t>(traffic_.messages.size());
         traffic_.items[first_item + static_cast<uint32_t>(step)] = index;
         traffic_.messages.push_back({r, queue.peer, step, -1, index + 1, -1});
+        first_.push_back(step == queue.sends.front());
         scratch_.push_back(plan.steps[static_cast<size_t>(step)].src.buffer == kScratch);
       }
       traffic_.messages.back().next = -1;
@@ -232,6 +233,7 @@ class TrafficBinder {
     priced.bytes = bytes_[traffic_.ranks[m.from].first_item + static_cast<uint32_t>(m.send_step)];
     priced.reduces = traffic_.shape(m.to).kinds[m.recv_step] == StepKind::recv_reduce;
     priced.scratch = scratch_[index];
+    priced.behind = traffic_.shape(m.to).early[m.recv_step] != 0 && first_[index];
     prices_.set_costs(priced, costs_[m.from], costs_[m.to]);
     priced.from = priced.to = 0;
     m.price = prices_of_.of(priced);
@@ -250,6 +252,7 @@ class TrafficBinder {
   std::vector<double> sets_;     // by rank: its working set
   std::vector<double> bytes_;    // by step, as Traffic::items
   std::vector<bool> scratch_;    // by message: CostMessage::scratch
+  std::vector<bool> first_;      // by message: of those from one rank to another
   // By rank, from its first one on; by peer.
   std::vector<Queue> sends_, receives_;
   std::vector<size_t> first_sends_, first_receives_;

@@ -64,13 +64,13 @@ Busy busiest(const CostModel& model, const MachineModel& machine) {
     memory[set(rank)] += memory_seconds / part(rank);
   };
   for (const CostMessage& m : model.messages) {
-    for (const int rank : {m.from, m.to}) {
-      posts[rank] += m.post;
-      set_posts[set(rank)] += m.post / (machine.cores * part(rank));
+    for (const auto& [rank, post] : {std::pair{m.from, m.posted}, {m.to, m.taken}}) {
+      posts[rank] += post;
+      set_posts[set(rank)] += post / (machine.cores * part(rank));
     }
-    work(m.from, m.post + m.bytes * (m.encode.core + m.out.core),
+    work(m.from, m.posted + m.bytes * (m.encode.core + m.out.core),
          m.bytes * (m.encode.memory + m.out.memory));
-    work(m.to, m.post + m.bytes * m.in.core, m.bytes * m.in.memory);
+    work(m.to, m.taken + m.bytes * m.in.core, m.bytes * m.in.memory);
     if (m.path == PathClass::device) {
       device_out[m.from] += m.bytes * m.network;
       device_in[m.to] += m.bytes * m.network;
@@ -168,7 +168,7 @@ class Path {
       const CostMessage& m = model_.messages[rank.message[i]];
       const bool takes = receives(rank, i);
       if (takes && !early) end.grow(agreed);
-      end.add(m.post, takes ? 0 : m.bytes * m.encode.core);
+      end.add(takes ? m.taken : m.posted, takes ? 0 : m.bytes * m.encode.core);
       if (!takes) {
         Length arrival = end;
         arrival.add(m.latency, alone(model_, m));

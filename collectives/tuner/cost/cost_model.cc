@@ -130,6 +130,7 @@ class Binder {
       (sends ? m.send_step : m.recv_step) = static_cast<int32_t>(i);
       rank.message[i] = index;
       if (sends) m.scratch = step.src.buffer == kScratch;
+      if (!sends) m.behind = step.early && at == 1;
       if (sends && load_.zero_copy) m.in_place = !m.scratch;
     }
   }

@@ -28,11 +28,12 @@ struct CostMessage {
   bool as_left = false;   // in the sender's buffer, written by the receiver only
   bool puts = false;      // written by the sender into the receiver's buffer
   double bytes = 0;
-  double head = 0;     // the bytes that the sender writes before the receiver can begin
-  double post = 0;     // seconds of a core, at each end
-  PerByte encode;      // by the sender, of all bytes, before the first of them leaves
-  double latency = 0;  // seconds from the end of the write until the receiver sees it
-  PerByte out, in;     // of the sender's core and of the receiver's
+  double head = 0;               // the bytes that the sender writes before the receiver can begin
+  bool behind = false;           // it comes right behind a fingerprint (plan/agreement.h)
+  double posted = 0, taken = 0;  // seconds of the sender's core and of the receiver's
+  PerByte encode;                // by the sender, of all bytes, before the first of them leaves
+  double latency = 0;            // seconds from the end of the write until the receiver sees it
+  PerByte out, in;               // of the sender's core and of the receiver's
   double network = 0;  // seconds of a whole network interface at each end, for each byte; between
                        // devices, of their ports
   double middle = 0;   // seconds of a host's part of what lies between far hosts, for each byte;

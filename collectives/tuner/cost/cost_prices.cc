@@ -27,9 +27,10 @@ constexpr double kL2 = 1.7;
 // 0.21, 0.18 and 0.58 us.
 constexpr double kEagerSlot = 192;
 
-// The post of data behind a preamble. In one round of 8 hosts that share 2 cores a message of 512
-// bytes takes 12 us more of a core than one of 8, which takes 29; among 4 hosts 6 to 7 us more.
-constexpr double kReadApart = 0.3;
+// Of a post, at the receiver: data that does not fit into its preamble is read with it, but is a
+// receive of its own. Over loopback, with a core for each of 2 ranks, 32 to 512 bytes take 0 to 0.5
+// of a post more than 16; with shared cores, 512 bytes among 4 and 8 hosts 0.4 to 0.8.
+constexpr double kReadApart = 0.4;
 
 // Of a message's post, where messages from all ranks arrive at once on hosts that share their
 // cores: a rank looks for all of them each time that it wakes up. 12 messages of one round among 4
@@ -177,14 +178,14 @@ void Prices::set_costs(CostMessage& m, const CostRank& from, const CostRank& to)
   const PerByte& takes = m.reduces ? to.reduces : to.copies;
   // A rank without a core of its own looks only after the ranks before it have had their turns.
   m.latency = (m.between_hosts ? m.latency : inside(m.between_nodes)) + to.turn;
-  m.post = machine_.post;
+  m.posted = m.taken = machine_.post;
   if (m.path == PathClass::device) return set_by_device(m, to);
   if (m.path != PathClass::memory) return set_by_link(m, from, takes);
   if (machine_.has_devices()) return set_between_islands(m);
   const bool mapped = machine_.staged && m.bytes >= machine_.zero_copy;
   m.puts = m.puts && mapped;
   m.in_place = !m.puts && (!machine_.staged || (m.in_place && mapped));
-  if (load_.one_round && eager_slots_) m.post = 0;  // sent with the preamble
+  if (load_.one_round && eager_slots_) m.posted = m.taken = 0;  // sent with the preamble
   if (!m.in_place) return set_written(m, from, takes, handed(m, from, to));
   m.in = takes;
   if (m.as_left) return;
@@ -209,13 +210,13 @@ void Prices::set_between_islands(CostMessage& m) const {
 
 void Prices::set_by_link(CostMessage& m, const CostRank& from, const PerByte& takes) const {
   const NetworkParameters& net = machine_.net;
-  m.post = net.post;
+  m.posted = m.taken = net.post * (m.behind ? net.behind : 1);
   m.eager = net.eager;
   m.puts = false;
   const bool in_place = std::exchange(m.in_place, false);
   if (load_.one_round) {
-    // Sent with the preamble; what does not fit into it is read apart.
-    m.post *= m.bytes > kCarriedBytes ? kReadApart : 0;
+    m.posted = 0;  // sent with the preamble
+    m.taken = m.bytes > kCarriedBytes ? net.post * kReadApart : 0;
     m.latency = 0;
   }
   const PerByte& copies = from.copies;

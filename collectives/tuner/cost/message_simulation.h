@@ -203,7 +203,7 @@ class MessageSimulation {
     if (s.phase == Phase::waiting && s.send_ready && s.send_turn) {
       s.phase = Phase::head;
       steps().begin(ends.from, ends.send_step, now());
-      queue({JobKind::head, ends.from, m, p.post + p.head * p.out.core, p.head * p.out.memory});
+      queue({JobKind::head, ends.from, m, p.posted + p.head * p.out.core, p.head * p.out.memory});
     } else if (s.phase == Phase::halted && s.receivable()) {
       start_body(m);
     } else if (s.phase == Phase::arrived && s.receivable()) {
@@ -211,7 +211,7 @@ class MessageSimulation {
       steps().begin(ends.to, ends.recv_step, now());
       // In a body the receiver is one piece behind the sender.
       const double bytes = s.joint ? p.head : p.bytes;
-      queue({JobKind::tail, ends.to, m, p.post + bytes * p.in.core, bytes * p.in.memory});
+      queue({JobKind::tail, ends.to, m, p.taken + bytes * p.in.core, bytes * p.in.memory});
     }
   }
 

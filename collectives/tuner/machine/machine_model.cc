@@ -13,7 +13,7 @@
 namespace ringwood {
 namespace {
 
-constexpr std::string_view kVersion = "ringwood-machine-11";
+constexpr std::string_view kVersion = "ringwood-machine-12";
 constexpr size_t kMaxBytes = 256 << 10;
 constexpr int kMaxCores = 1 << 15;
 constexpr int kMaxRails = 64;
@@ -60,6 +60,7 @@ constexpr Key kKeys[] = {
     {"device_latency", [](MachineModel& f) -> double& { return f.device.latency; }, 0, kMaxSeconds},
     {"net_latency", [](MachineModel& f) -> double& { return f.net.latency; }, 0, kMaxSeconds},
     {"net_post", [](MachineModel& f) -> double& { return f.net.post; }, 0, kMaxSeconds},
+    {"net_behind", [](MachineModel& f) -> double& { return f.net.behind; }, 0, 1},
     {"net_copied", [](MachineModel& f) -> double& { return f.net.copied; }, 1, kMaxParameter},
     {"nic", [](MachineModel& f) -> double& { return f.net.nic; }, 1, kMaxParameter},
     {"net_both_ways", [](MachineModel& f) -> double& { return f.net.both_ways; }, 1e-3, 1},

@@ -77,7 +77,10 @@ struct NetworkParameters {
   PathClass carrier = PathClass::socket;  // or rdma
   // The near path.
   double latency = PathParameters{}.latency;
-  double post = 2e-6;                  // a core's time for a message, at each end
+  double post = 2e-6;  // a core's time for a message, at each end
+  // Fraction of `post` that a message takes whose ends are awake: right behind another one nobody
+  // falls asleep and is woken up for it.
+  double behind = 1;
   double copied = 6e9;                 // bytes/s of one core into or out of a socket, or a ring
   double nic = PathParameters{}.rate;  // bytes/s of a host, each direction
   double both_ways = 1;                // fraction of `nic`, as in PathParameters
@@ -194,7 +197,7 @@ double rail_rate(const NetworkParameters& net, int host, int rail);
 // rail of that.
 int port_of(const NetworkParameters& net, int from, int from_index, int to, int to_index);
 
-// One line of key=value, each key once: "ringwood-machine-11 hosts=2x8 nodes= cores=2 ...". Lists
+// One line of key=value, each key once: "ringwood-machine-12 hosts=2x8 nodes= cores=2 ...". Lists
 // of places as in places.h.
 std::string print(const MachineModel& machine);
 // Bounded and strict: every key, known, once, and in its range. Throws Error(invalid_argument).

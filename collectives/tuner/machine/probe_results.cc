@@ -92,6 +92,17 @@ double posts_of_a_ping(const MachineModel& machine, bool sleeps) {
   return 2 * machine.net.post / (posts_are_measured(machine, sleeps) ? kOfOperation : 1);
 }
 
+// Messages that follow each other without a pause, against those for which a rank is woken up. Over
+// sockets `awake` is what calibrate.h has measured, over RDMA the links' own stream.
+double part_behind(const ProbeResults& results, PathClass carrier, double awake, double asleep) {
+  if (carrier == PathClass::rdma) {
+    std::vector<double> streamed;
+    for (const ProbeReport& r : results.busy) streamed.push_back(r.streamed);
+    awake = median_of(std::move(streamed));
+  }
+  return awake > 0 ? std::min(1.0, awake / asleep) : 1;
+}
+
 // The part of a message's time that a core needs.
 void use_cores(MachineModel& machine, const ProbeResults& results, bool sleeps) {
   const bool waits_asleep = sleeps || machine.net.sharing > 1;
@@ -101,6 +112,8 @@ void use_cores(MachineModel& machine, const ProbeResults& results, bool sleeps) 
     bytes.push_back(r.byte);
   }
   const double post = median_of(std::move(posts)), byte = median_of(std::move(bytes));
+  if (post > 0 && waits_asleep)
+    machine.net.behind = part_behind(results, machine.net.carrier, machine.net.post, post);
   if (post > 0 && posts_are_measured(machine, sleeps)) machine.net.post = kOfOperation * post;
   if (byte > 0) machine.net.copied = std::max(1.0, 1 / byte);
   // Its waits were asleep, and over RDMA are not in operations, which so do not take the time of an

@@ -143,6 +143,30 @@ TEST(CostOfNetworks, HostsMayShareTheirCores) {
   }
 }
 
+// What comes right behind a fingerprint wakes nobody up.
+TEST(CostOfNetworks, AMessageBehindAnotherTakesAPartOfItsPost) {
+  constexpr double kPost = 10e-6, kBehind = 0.25;
+  MachineModel f = network_of(8);
+  f.cores = 2;
+  f.net.nic = 1e17;
+  f.net.sharing = 8;
+  f.net.post = kPost;
+  f.net.behind = kBehind;
+  const auto seconds = [&](const char* row) {
+    Load load{Collective::all_reduce, 64};
+    load.agreement = true;
+    return predict(build_all(*find_algorithm(Collective::all_reduce, row), {0, 8, 0}), load, f)
+        .seconds;
+  };
+  const double turn = kPost * 8 / 2;  // of one end of all hosts
+  const auto expect = [](double found, double expected) {
+    EXPECT_NEAR(found, expected, 0.02 * expected);
+  };
+  expect(seconds("recursive_doubling"), 3 * 2 * turn * (1 + kBehind));
+  expect(seconds("swing_latency"), 3 * 2 * turn * 2);                 // not early
+  expect(seconds("halving_doubling"), 3 * 2 * turn * (2 + kBehind));  // the way back
+}
+
 TEST(CostOfNetworks, HostsThatShareCoresAgreeInTurns) {
   constexpr double kPost = 10e-6;
   MachineModel f = network_of(8);

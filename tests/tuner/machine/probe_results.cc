@@ -215,6 +215,7 @@ TEST(ProbeResults, ACoreThatSleepsPaysForItsMessages) {
       const bool measured = sleeps || sharing > 1;
       EXPECT_EQ(machine.net.post > 3e-6, measured) << sleeps << " " << sharing;
       if (!measured) EXPECT_DOUBLE_EQ(machine.net.post, 1e-6);
+      EXPECT_DOUBLE_EQ(machine.net.behind, measured ? 1.0 / 3 : 1) << "of what loopback took";
       EXPECT_DOUBLE_EQ(machine.net.latency, measured ? 4e-6 : 8e-6);
       EXPECT_DOUBLE_EQ(ping_of(machine, sleeps), 10e-6);
     }
@@ -232,6 +233,7 @@ TEST(ProbeResults, ACoreOfRdmaIsMeasuredWhereverItWaits) {
     EXPECT_DOUBLE_EQ(machine.net.copied, sleeps ? 0.5e9 : machine.net.nic);
     EXPECT_EQ(machine.net.post > 3e-6, sleeps);
     if (!sleeps) EXPECT_EQ(machine.net.post < 1e-6 && machine.net.post > 0.5e-6, true);
+    EXPECT_DOUBLE_EQ(machine.net.behind, sleeps ? 0.5 / 3 : 1);
     EXPECT_DOUBLE_EQ(ping_of(machine, sleeps), 10e-6);
   }
 }
