@@ -20,12 +20,10 @@ GroupSize group_size(std::span<const int> hosts, int n, int cores) {
   return group;
 }
 
-AgreementKind agreement_kind(const GroupSize& group, bool apart) {
+AgreementWay agreement_way(const GroupSize& group, bool apart) {
   const bool one = group.hosts == 1;
-  if (!apart && group.hosts < group.ranks && (!one || group.crowded()))
-    return AgreementKind::by_hosts;
-  return agreement_factors(group.ranks, one && !apart).empty() ? AgreementKind::by_dissemination
-                                                               : AgreementKind::by_digits;
+  if (!apart && group.hosts < group.ranks && (!one || group.crowded())) return {true, {}};
+  return {false, agreement_factors(group.ranks, one && !apart)};
 }
 
 std::vector<int> agreement_factors(int n, bool memory) {

@@ -43,8 +43,7 @@
 
 namespace ringwood {
 
-// A host of up to 9 ranks has one level. No rank has more than 16 messages inside a host that is
-// not crowded.
+// Ranks right below another. A host of up to 9 ranks has one level, and its leader 16 messages.
 inline constexpr int kAgreementFanOut = 8;
 
 // What decides how a group agrees.
@@ -56,7 +55,7 @@ struct GroupSize {
   // A turn takes 2.5 us of 32 ranks on 2 cores and 10 us of 128, whose memory is out of the cache
   // by then, and a message 0.05 us of its sender's and as much of its receiver's.
   bool crowded() const { return on_host >= 4 * cores; }
-  // All on one host have eager slots, and so agree in one round (transports/eager_channel.h).
+  // So few, of one host, agree in one round where they have eager slots (eager_channel.h).
   bool few() const { return hosts == 1 && ranks <= static_cast<int>(kMaxEagerRanks); }
 
   bool operator==(const GroupSize&) const = default;
@@ -65,9 +64,14 @@ struct GroupSize {
 // one.
 GroupSize group_size(std::span<const int> hosts, int n, int cores);
 
-enum class AgreementKind { by_hosts, by_digits, by_dissemination };
+// How a group agrees: by hosts; by the digits of numbers with these factors, if there are any; or
+// by dissemination.
+struct AgreementWay {
+  bool by_hosts = false;
+  std::vector<int> factors;
+};
 // `apart`: the ranks of one host share no memory.
-AgreementKind agreement_kind(const GroupSize& group, bool apart);
+AgreementWay agreement_way(const GroupSize& group, bool apart);
 // The factors of n by whose digits ranks agree; empty: those do not. `memory`: all of them share
 // it. Of a large prime number of ranks each would tell too many.
 std::vector<int> agreement_factors(int n, bool memory);

@@ -54,13 +54,15 @@ void plan_by_hosts(Plan& plan, int stage, const AgreementPlace& place) {
 // How n ranks agree: as the group does that they are or stand for.
 struct Agreeing {
   GroupSize group;
-  AgreementKind kind;
-  std::vector<int> factors;  // empty also where ranks stand for others, but have no such digits
+  AgreementWay way;
+  // Of n; empty also where ranks stand for others, but have no such digits.
+  std::vector<int> factors;
 
   Agreeing(const Wire& wire, int n)
       : group(wire.group.ranks > 0 ? wire.group : group_size(wire.host, n, n)),
-        kind(agreement_kind(group, wire.apart)) {
-    if (kind == AgreementKind::by_digits)
+        way(agreement_way(group, wire.apart)),
+        factors(way.factors) {
+    if (n != group.ranks && !factors.empty())
       factors = agreement_factors(n, group.hosts == 1 && !wire.apart);
   }
 };
@@ -76,12 +78,12 @@ struct Partners {
 Partners partners_of(int rank, int n, const Wire& wire) {
   const Agreeing agreeing(wire, n);
   if (agreeing.group.few() && !wire.apart) return {};
-  if (agreeing.kind == AgreementKind::by_hosts) {
+  if (agreeing.way.by_hosts) {
     const AgreementPlace place = agreement_place(rank, n, wire.host, agreeing.group.crowded());
     return {place.all_told(), place.all_heard(), place.above >= 0};
   }
   Partners all;
-  if (agreeing.factors.size() < 2) return all;
+  if (agreeing.way.factors.size() < 2) return all;
   for (const DigitRound& round : digit_rounds(rank, agreeing.factors))
     for (int i = 1; i < round.factor; ++i) all.told.push_back(round.after(i));
   all.heard = all.told;
@@ -98,7 +100,7 @@ void plan_agreement(Plan& plan, int rank, int n, const Wire& wire) {
     ++stage;
   }
   const Agreeing agreeing(wire, n);
-  if (agreeing.kind == AgreementKind::by_hosts)
+  if (agreeing.way.by_hosts)
     plan_by_hosts(plan, stage, agreement_place(rank, n, wire.host, agreeing.group.crowded()));
   else if (agreeing.factors.empty())
     plan_dissemination(plan, stage, rank, n);

@@ -77,7 +77,7 @@ void expect_sound_and_small(const Places& places, bool crowded = false) {
   const auto hosts = *std::ranges::max_element(places.host) + 1;
   const auto n = static_cast<int>(places.host.size());
   const GroupSize size = group_size(places.host, n, crowded ? 1 : n);
-  if (agreement_kind(size, false) != AgreementKind::by_hosts) return;
+  if (!agreement_way(size, false).by_hosts) return;
   const Counts counts = counts_of(group);
   int largest = 0;
   for (int h = 0; h < hosts; ++h) {

@@ -14,7 +14,7 @@ namespace {
 // Of all ranks and segments; a simulation of so many takes about a second.
 constexpr size_t kMaxSteps = 40000;
 
-Load load_of(const TracedGroup& group, const TracedOperation& operation, bool one_round) {
+Load load_of(const TracedOperation& operation, bool one_round) {
   Load load;
   load.collective = operation.collective;
   load.element = size_of(operation.type);
@@ -83,11 +83,11 @@ std::shared_ptr<const PredictedSteps> Predictions::predict(const TracedOperation
     if (o.wire != WireFormat::exact)
       schedules.back() = with_roundings(schedules.back(), o.collective, machine_.hosts);
   }
-  const Load probe = load_of(group_, o, false);
+  const Load probe = load_of(o, false);
   const bool apart = all_apart(machine_.hosts, group_.size, machine_.loopback);
   one_round = one_round &&
               small_for_one_round(machine_.limits, o.collective, probe.bytes, group_.size, apart);
-  const Load load = load_of(group_, o, one_round);
+  const Load load = load_of(o, one_round);
   auto predicted = std::make_shared<PredictedSteps>();
   predicted->model = model_of(plans_of(schedules, o.segments, load, machine_), load, machine_);
   Prediction p = ringwood::predict(predicted->model, load, machine_);

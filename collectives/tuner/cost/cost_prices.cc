@@ -292,13 +292,13 @@ double Prices::line(bool between_nodes) const {
 
 Prices::Agreement Prices::agreement() const {
   const bool once = load_.one_round || eager_slots_;
-  const AgreementKind kind = agreement_kind(group_, machine_.loopback);
-  if (!once && kind == AgreementKind::by_hosts) return agreement_by_hosts();
+  const AgreementWay way = agreement_way(group_, machine_.loopback);
+  if (!once && way.by_hosts) return agreement_by_hosts();
   std::vector<int> rounds;  // of so many ranks that exchange with each other
   if (once)
     rounds = {group_.ranks};
-  else if (kind == AgreementKind::by_digits)
-    rounds = agreement_factors(group_.ranks, group_.hosts == 1 && !machine_.loopback);
+  else if (!way.factors.empty())
+    rounds = way.factors;
   else
     rounds.assign(static_cast<size_t>(dissemination_rounds(group_.ranks)), 2);
   Agreement all{machine_.call, machine_.call};

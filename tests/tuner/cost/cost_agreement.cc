@@ -123,6 +123,7 @@ TEST(CostOfAgreement, IsThatOfTheWholeGroup) {
   const GroupSize many{.ranks = 256, .hosts = 1, .on_host = 256, .cores = 256};
   EXPECT_EQ(early("recursive_multiplying", 16, many), 16);
   EXPECT_EQ(early("recursive_multiplying", 16, {}), 0) << "which have slots";
+  EXPECT_EQ(early("recursive_multiplying", 4, many), 4) << "of one digit, in place of four";
   EXPECT_EQ(early("hierarchical_leaders", 24, many), 3 + 1 + 2) << "that the first tells by digits";
   const GroupSize crowded{.ranks = 256, .hosts = 1, .on_host = 256, .cores = 64};
   EXPECT_EQ(early("hierarchical_leaders", 24, crowded), 1);
