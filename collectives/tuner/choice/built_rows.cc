@@ -129,6 +129,7 @@ void RowBuilder::bind(BuiltRow& built) const {
     built.bounds.*value = std::max(built.bounds.*value, most.*value);
   for (size_t i = 0; i < kLimits; ++i)
     built.bounds.busy[i] = std::max(built.bounds.busy[i], most.busy[i]);
+  built.bounds.arrival = built.bounds_of_largest.arrival;
 }
 
 double RowBuilder::chunk(const RowProfile& profile) const {

@@ -109,7 +109,7 @@ CostJudge::Times CostJudge::times_of(BuiltRow& built, int segment_count, bool ma
   times.simulated = p.simulated;
   times.exact = p.simulated && (segment_count <= 2 || simulates_all(built, segment_count));
   times.extended = !built.profile->direct();
-  if (p.simulated && times.extended) p.seconds = std::max(p.seconds, built.bounds.resource);
+  if (p.simulated && times.extended) p.seconds = std::max(p.seconds, built.bounds.done());
   times.seconds = times.zero_copy_seconds =
       p.simulated ? p.seconds : estimate(built, segment_count);
   if (!p.simulated) times.zero_copy_seconds *= shared_part(built);
@@ -230,7 +230,7 @@ bool CostJudge::refine_single(BuiltRow& built, size_t most) {
     if (&s == &built.largest()) of_largest = *seconds;
     all.seconds += s.weight * *seconds;
   }
-  if (!built.profile->direct()) all.seconds = std::max(all.seconds, built.bounds.resource);
+  if (!built.profile->direct()) all.seconds = std::max(all.seconds, built.bounds.done());
   built.single[0] = all;
   built.of_largest = of_largest;
   return true;

@@ -261,7 +261,7 @@ class Profiler {
     if (many_messages_) longer.push_back(8);
     // Of few messages of many blocks: the larger the siblings are, the less of what the first
     // messages take is spent while ranks still agree.
-    if (many_steps_) longer.insert(longer.end(), {32, 16, 8});
+    if (many_steps_) longer.insert(longer.end(), {128, 64, 32, 16, 8});
     int shift = 1;
     while ((whole >> shift) > std::max(4, most)) ++shift;
     for (; (whole >> shift) >= 4; ++shift) longer.push_back((whole >> shift) & ~1);

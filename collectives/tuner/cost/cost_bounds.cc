@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -192,12 +194,23 @@ class Path {
   size_t left_ = 0;
 };
 
+// Over the network, or between devices.
+double shortest_latency(const CostModel& model, Limit busiest) {
+  if (busiest == Limit::core || busiest == Limit::memory) return 0;
+  double least = std::numeric_limits<double>::infinity();
+  for (const CostMessage& m : model.messages)
+    if (m.between_hosts || m.path == PathClass::device) least = std::min(least, m.latency);
+  return std::isfinite(least) ? least : 0;
+}
+
 }  // namespace
 
 CostBounds bounds_of(const CostModel& model, const MachineModel& machine) {
   const Path::Length path = Path(model).run();
   const auto [busy, posts] = busiest(model, machine);
-  return {*std::ranges::max_element(busy), path.whole, path.latencies, posts, busy};
+  const auto most = std::ranges::max_element(busy);
+  const auto limit = static_cast<Limit>(most - busy.begin());
+  return {*most, path.whole, path.latencies, posts, busy, shortest_latency(model, limit)};
 }
 
 Busiest CostBounds::busiest(int segments) const {

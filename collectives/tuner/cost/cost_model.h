@@ -96,8 +96,11 @@ struct CostBounds {
   double resource = 0, path = 0, latencies = 0;
   double posts = 0;    // of a thread or a host's cores: the cost of messages whatever their size
   BusyByLimit busy{};  // the resources; the busiest is `resource`
+  double arrival = 0;  // where that is one of the network: its shortest latency
   // Segments shorten the chain of waiting steps, but not the work of the resources.
   double lower(int segments = 1) const { return std::max({resource, latencies, path / segments}); }
+  // What the busiest resource did last has arrived.
+  double done() const { return resource + arrival; }
   // Exact for a chain of whole messages, and for ranks that are busy all the time.
   double estimate() const { return path > resource + latencies ? path : resource + latencies; }
   // What the resources have to do in so many segments, of which each has messages of its own; they

@@ -35,8 +35,12 @@ std::vector<int> digits_of_hosts(int n, int k) {
   return result;
 }
 
-bool same_counts(const Step& a, const Step& b) {
-  return a.kind == b.kind && a.dst.count == b.dst.count && a.src.count == b.src.count;
+// Of a message, however many spans it is in, as where it goes round the end of a buffer, or of a
+// local step.
+int blocks(const std::vector<Step>& steps, size_t begin, size_t end) {
+  int count = 0;
+  for (size_t i = begin; i < end; ++i) count += std::max(steps[i].src.count, steps[i].dst.count);
+  return count;
 }
 
 }  // namespace
@@ -83,20 +87,22 @@ double HostSymmetry::far_part(int relation) const {
 }
 
 bool alike(const Schedule& a, const Schedule& b, const HostSymmetry& symmetry) {
-  if (a.steps.size() != b.steps.size() || a.chunks != b.chunks ||
-      a.scratch.size() != b.scratch.size())
-    return false;
+  if (a.chunks != b.chunks || a.scratch.size() != b.scratch.size()) return false;
   const int here = symmetry.host_of(a.rank), there = symmetry.host_of(b.rank);
-  for (size_t i = 0; i < a.steps.size(); ++i) {
-    const Step &x = a.steps[i], &y = b.steps[i];
-    if (!same_counts(x, y)) return false;
+  size_t i = 0, j = 0;
+  while (i < a.steps.size() && j < b.steps.size()) {
+    const Step &x = a.steps[i], &y = b.steps[j];
+    const size_t end_i = end_of_message(a.steps, i), end_j = end_of_message(b.steps, j);
+    if (x.kind != y.kind || blocks(a.steps, i, end_i) != blocks(b.steps, j, end_j)) return false;
+    i = end_i;
+    j = end_j;
     if (x.peer < 0) continue;
     if (symmetry.index_of(x.peer) != symmetry.index_of(y.peer) ||
         symmetry.relation(here, symmetry.host_of(x.peer)) !=
             symmetry.relation(there, symmetry.host_of(y.peer)))
       return false;
   }
-  return true;
+  return i == a.steps.size() && j == b.steps.size();
 }
 
 std::vector<HostSymmetry> symmetries_of(const SharedPlacement& placement) {
