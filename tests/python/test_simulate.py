@@ -40,6 +40,11 @@ def test_all_rows_or_one():
     assert row["algorithm"] == "swing"
 
 
+def test_a_single_rank_sends_nothing():
+    report = simulated("all_reduce", "1M", "--hosts", "1", "--ranks-per-host", "1")
+    assert report["advice"] == "a single rank sends nothing"
+
+
 def test_a_fault_costs_and_another_row_is_named():
     place = ["all_reduce", "64M", *SMALL, *LEAVES, "-a", "all"]
     healthy = {row["algorithm"]: row for row in simulated(*place)["rows"]}

@@ -27,7 +27,14 @@ from test_simulate import LEAVES, SMALL
         (["all_reduce", "1M", *SMALL, "--late", "rank3=5"], "is not of the form 5ms"),
         (["all_reduce", "1M", *SMALL, "--late", "rank32=5ms"], "the last one is rank31"),
         (["all_reduce", "1M", *SMALL, "--slow-rank", "5=0.1"], "is not of the form rank5=0.1"),
-        (["all_reduce", "1M", *SMALL, "--dead-uplink", "leaf0/0"], "there are 0 leaves"),
+        (
+            ["all_reduce", "1M", *SMALL, "--dead-uplink", "leaf0/0"],
+            "there is no leaf0: say with --leaf",
+        ),
+        (
+            ["all_reduce", "1M", *SMALL, "--dead-uplink", "pod1/0"],
+            "there is no pod1: say with --pod",
+        ),
         (["all_reduce", "1M", *SMALL, "--uplinks", "2"], "--uplinks needs --leaf"),
         (
             ["all_reduce", "1M", *SMALL, "--leaf", "4", "--oversubscription", "3"],
@@ -37,7 +44,7 @@ from test_simulate import LEAVES, SMALL
         (["all_reduce", "1M", *SMALL, "--queue-pairs", "2"], "--queue-pairs needs --leaf"),
         (
             ["all_reduce", "1M", "--hosts", "2", "--leaf", "16384", "--pod", "16384"],
-            "268435456 uplinks of 1 pods on 1 rails are more than the 2 million that are simulated",
+            "268435456 uplinks of 1 pod on 1 rail are more than the 2 million that are simulated",
         ),
         (
             ["all_reduce", "1M", *SMALL, "--leaf", "2", "--pod-uplinks", "2"],
@@ -59,7 +66,7 @@ from test_simulate import LEAVES, SMALL
         ),
         (
             ["all_reduce", "1M", *SMALL, "--leaf", "2", "--pod", "2", "--dead-uplink", "pod0/4"],
-            "there are 2 pods, 1 rails, and 4 uplinks of a pod on each",
+            "there are 2 pods, 1 rail, and 4 uplinks of a pod on each",
         ),
         (
             ["all_reduce", "1M", *SMALL, "--leaf", "4", "--oversubscription", "8"],

@@ -143,6 +143,7 @@ Json row_json(const SimulateOptions& options, const SimulatedRow& row) {
 std::string advice(const SimulateOptions& options, const std::vector<SimulatedRow>& rows) {
   const SimulatedRow* const best = best_of(rows, false);
   if (!best) return "nothing was simulated";
+  if (options.query.n == 1) return "a single rank sends nothing";
   const SimulatedRow& now = *taken_of(rows);
   const auto versus = [](const SimulatedRow& other, double seconds, double now_seconds) {
     return fmt::format("{} takes {} us, {:.2f} times less", other.name(), micros(seconds),

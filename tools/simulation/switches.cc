@@ -24,7 +24,13 @@ uint64_t mix(uint64_t x) {
 constexpr uint64_t kApart = 0x9e3779b97f4a7c15u;
 
 const char* word(UplinkTier tier) { return tier == UplinkTier::leaf ? "leaf" : "pod"; }
-const char* words(UplinkTier tier) { return tier == UplinkTier::leaf ? "leaves" : "pods"; }
+std::string counted(int number, const char* one, const char* many) {
+  return fmt::format("{} {}", number, number == 1 ? one : many);
+}
+std::string counted(UplinkTier tier, int number) {
+  return tier == UplinkTier::leaf ? counted(number, "leaf", "leaves")
+                                  : counted(number, "pod", "pods");
+}
 
 // Of a tier, up and down.
 constexpr int64_t kMaxUplinks = 4'000'000;
@@ -57,24 +63,27 @@ void Switches::add_tier(UplinkTier name, int hosts, int uplinks, int all_hosts) 
   const int parts = (all_hosts + hosts - 1) / hosts, first = static_cast<int>(rates_.size());
   const int64_t links = int64_t{2} * parts * rails_ * uplinks;
   if (links > kMaxUplinks)
-    refuse(
-        fmt::format("{} uplinks of {} {} on {} rails are more than the {} million that are "
-                    "simulated",
-                    uplinks, parts, words(name), rails_, kMaxUplinks / 2'000'000));
+    refuse(fmt::format("{} of {} on {} are more than the {} million that are simulated",
+                       counted(uplinks, "uplink", "uplinks"), counted(name, parts),
+                       counted(rails_, "rail", "rails"), kMaxUplinks / 2'000'000));
   tiers_.push_back({name, hosts, uplinks, parts, first, std::vector<char>(parts, false)});
   rates_.resize(rates_.size() + static_cast<size_t>(links), 1.0 / rails_);
 }
 
 void Switches::kill(const UplinkFault& fault) {
   const auto tier = std::ranges::find(tiers_, fault.tier, &Tier::name);
-  const int parts = tier == tiers_.end() ? 0 : tier->parts,
-            uplinks = tier == tiers_.end() ? 0 : tier->uplinks;
-  if (fault.part >= parts || fault.rail >= rails_ || fault.last >= uplinks)
+  const char* const name = word(fault.tier);
+  const bool leaf = fault.tier == UplinkTier::leaf;
+  if (tier == tiers_.end())
+    refuse(fmt::format("there is no {0}{1}: say with --{0} how many {2} each has", name, fault.part,
+                       leaf ? "hosts" : "leaves"));
+  if (fault.part >= tier->parts || fault.rail >= rails_ || fault.last >= tier->uplinks)
     refuse(
-        fmt::format("there is no {0}{1}/rail{2}/{3}: there are {4} {5}, {6} rails, and {7} uplinks "
-                    "of a {0} on each (--{0}, --rails, --{8}uplinks)",
-                    word(fault.tier), fault.part, fault.rail, fault.last, parts, words(fault.tier),
-                    rails_, uplinks, fault.tier == UplinkTier::leaf ? "" : "pod-"));
+        fmt::format("there is no {0}{1}/rail{2}/{3}: there are {4}, {5}, and {6} of a {0} on each "
+                    "(--{0}, --rails, --{7}uplinks)",
+                    name, fault.part, fault.rail, fault.last, counted(fault.tier, tier->parts),
+                    counted(rails_, "rail", "rails"), counted(tier->uplinks, "uplink", "uplinks"),
+                    leaf ? "" : "pod-"));
   for (int u = fault.first; u <= fault.last; ++u)
     for (const bool down : {false, true}) rates_[link(*tier, fault.part, fault.rail, u, down)] = 0;
   tier->lame[fault.part] = true;
