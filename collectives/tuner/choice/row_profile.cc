@@ -260,10 +260,10 @@ class Profiler {
     // Of 4 hosts most are near each other, and a rank of each has few of its messages.
     if (many_messages_) longer.push_back(8);
     // Of few messages of many blocks: the larger the siblings are, the less of what the first
-    // messages take is spent while ranks still agree. Those of more ranks than a quarter of the
-    // most cost too much.
+    // messages take is spent while ranks still agree. Very long ones only where they have few
+    // ranks, since all their schedules are built.
     for (const int length : {128, 64, 32, 16, 8})
-      if (many_steps_ && length <= std::max(8, most / 4)) longer.push_back(length);
+      if (many_steps_ && length <= std::max(32, most / 4)) longer.push_back(length);
     int shift = 1;
     while ((whole >> shift) > std::max(4, most)) ++shift;
     for (; (whole >> shift) >= 4; ++shift) longer.push_back((whole >> shift) & ~1);

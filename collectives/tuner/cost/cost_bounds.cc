@@ -194,9 +194,9 @@ class Path {
   size_t left_ = 0;
 };
 
-// Over the network, or between devices.
+// Over the network, or between devices. A port passes its burst in no time, beside other messages.
 double shortest_latency(const CostModel& model, Limit busiest) {
-  if (busiest == Limit::core || busiest == Limit::memory) return 0;
+  if (busiest == Limit::core || busiest == Limit::memory || model.burst > 0) return 0;
   double least = std::numeric_limits<double>::infinity();
   for (const CostMessage& m : model.messages)
     if (m.between_hosts || m.path == PathClass::device) least = std::min(least, m.latency);
