@@ -18,38 +18,46 @@ class Trace {
     int32_t own = -1;   // the rank, if there is only one
   };
 
-  Trace(GroupSchedules all, bool whole_expressions)
+  // `keeps_steps`: take() returns them.
+  Trace(GroupSchedules all, bool whole_expressions, bool keeps_steps)
       : all_(all),
         n_(all.size()),
         chunks_(all[0].chunks),
         whole_expressions_(whole_expressions),
-        expressions_(n_, chunks_) {
-    for (int list = 0; list < all.lists(); ++list)
-      places_.push_back(accumulations_of(all[all.first_of(list)].schedule()));
-    sums_.steps.resize(all.size());
+        keeps_steps_(keeps_steps),
+        expressions_(n_, chunks_),
+        found_(all.size()) {
+    for (int list = 0; list < all.lists(); ++list) {
+      const std::vector<AccumulationPlace> places =
+          accumulations_of(all[all.first_of(list)].schedule());
+      std::vector<Ends>& ends = ends_.emplace_back();
+      ends.reserve(places.size());
+      for (const AccumulationPlace& place : places) ends.push_back({place.first, place.last});
+    }
+    sums_.steps.resize(keeps_steps ? all.size() : 0);
     values_ = execute(all, *this);
   }
 
   Value begin(int rank, int chunk) const { return {expressions_.leaf(rank, chunk), 1, rank}; }
 
   Value add(const Move& m, const Value& target, const Value& operand) {
-    const AccumulationPlace place = places_[all_.list(m.to)][m.to_step];
+    const Ends ends = ends_[all_.list(m.to)][m.to_step];
     Value sum{Expressions::kNothing, target.ranks + operand.ranks, -1};
     const bool completes = sum.ranks == n_;
     if (!whole_expressions_) {
       if (completes) sum.what = ++names_;
     } else {
       sum.what = expressions_.sum(target.what, operand.what);
-      if (place.last) sum.what = expressions_.rounded(sum.what);
+      if (ends.last) sum.what = expressions_.rounded(sum.what);
     }
     const SumStep found{target.own, operand.own, completes};
-    std::vector<SumStep>& steps = sums_.steps[m.to];
     if (m.first) {
-      const bool own = found.src >= 0 && (found.dst >= 0) == place.first;
-      sums_.whole = sums_.whole && own && completes == place.last;
-      steps.push_back(found);
+      const bool own = found.src >= 0 && (found.dst >= 0) == ends.first;
+      sums_.whole = sums_.whole && own && completes == ends.last;
+      found_[m.to] = found;
+      if (keeps_steps_) sums_.steps[m.to].push_back(found);
     }
-    alike_ = alike_ && found == steps.back();
+    alike_ = alike_ && found == found_[m.to];
     return sum;
   }
 
@@ -64,34 +72,54 @@ class Trace {
   Sums take() { return std::move(sums_); }
 
  private:
+  // Whether a reduction is the first or last one of its accumulation.
+  struct Ends {
+    bool first : 1, last : 1;
+  };
+
   const GroupSchedules all_;
   const int n_, chunks_;
-  const bool whole_expressions_;
+  const bool whole_expressions_, keeps_steps_;
   Expressions expressions_;
   Expressions::Id names_ = Expressions::kNothing;
-  std::vector<std::vector<AccumulationPlace>> places_;  // by list and step
-  ChunkValues<Value> values_;                           // at the end
+  std::vector<std::vector<Ends>> ends_;  // by list and step
+  std::vector<SumStep> found_;           // by rank: of its last reduction's first chunk
+  ChunkValues<Value> values_;            // at the end
   bool alike_ = true;
   Sums sums_;
 };
 
-}  // namespace
+bool agree(Collective collective, GroupSchedules all, const Trace& trace) {
+  return !ends_in_same_sums(collective) || trace.same_on_all_ranks() ||
+         Trace(all, true, false).same_on_all_ranks();
+}
 
-Sums trace_sums(Collective collective, GroupSchedules all) {
-  Trace trace(all, false);
-  if (trace.alike()) {
-    bool agree = !ends_in_same_sums(collective) || trace.same_on_all_ranks();
-    if (!agree) agree = Trace(all, true).same_on_all_ranks();
-    Sums sums = trace.take();
-    sums.accumulations_agree = agree;
-    return sums;
-  }
+// A chunk a step.
+std::vector<Schedule> split(Collective collective, GroupSchedules all) {
   std::vector<Schedule> chunks;
   for (int rank = 0; rank < all.size(); ++rank)
     chunks.push_back(with_roundings(all[rank].schedule(), collective, {}));
-  Sums sums = trace_sums(collective, chunks);
+  return chunks;
+}
+
+}  // namespace
+
+Sums trace_sums(Collective collective, GroupSchedules all) {
+  Trace trace(all, false, true);
+  if (trace.alike()) {
+    Sums sums = trace.take();
+    sums.accumulations_agree = agree(collective, all, trace);
+    return sums;
+  }
+  Sums sums = trace_sums(collective, split(collective, all));
   sums.apart = true;
   return sums;
+}
+
+bool accumulations_agree(Collective collective, GroupSchedules all) {
+  const Trace trace(all, false, false);
+  if (trace.alike()) return agree(collective, all, trace);
+  return accumulations_agree(collective, split(collective, all));
 }
 
 }  // namespace ringwood

@@ -49,5 +49,7 @@ inline constexpr size_t kMaxTracedSteps = 4 << 20;
 
 // `all`: verified schedules of a reducing collective.
 Sums trace_sums(Collective collective, GroupSchedules all);
+// Sums::accumulations_agree alone, in 1 byte for each step of a distinct list.
+bool accumulations_agree(Collective collective, GroupSchedules all);
 
 }  // namespace ringwood

@@ -1,5 +1,7 @@
 #include "collectives/schedule/graph.h"
 
+#include <algorithm>
+
 namespace ringwood {
 namespace {
 
@@ -94,7 +96,17 @@ Graph derive(const ScheduleView& schedule) { return Deriver(schedule).run(); }
 
 Graphs::Graphs(GroupSchedules all) : all_(all) {
   graphs_.reserve(all.lists());
-  for (int list = 0; list < all.lists(); ++list) graphs_.push_back(derive(all[all.first_of(list)]));
+  for (int list = 0; list < all.lists(); ++list) {
+    const Graph graph = derive(all[all.first_of(list)]);
+    graphs_.push_back({stored(graph.offset), stored(graph.successor)});
+  }
+}
+
+std::span<const int32_t> Graphs::stored(const std::vector<int32_t>& numbers) {
+  std::pmr::polymorphic_allocator<int32_t> allocator(&memory_);
+  int32_t* const copy = allocator.allocate(numbers.size());
+  std::copy(numbers.begin(), numbers.end(), copy);
+  return {copy, numbers.size()};
 }
 
 }  // namespace ringwood

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory_resource>
+#include <span>
 #include <vector>
 
 #include "collectives/schedule/group_schedules.h"
@@ -20,15 +22,22 @@ struct Graph {
 Graph derive(const ScheduleView& schedule);
 inline Graph derive(const Schedule& schedule) { return derive(ScheduleView(schedule)); }
 
-// Those of all ranks: one for each list, because all ranks of a list have the same.
+// Those of all ranks, without their predecessors: one for each list, because all ranks of a list
+// have the same. Their memory is given back to the system when they go.
 class Graphs {
  public:
+  struct View {
+    std::span<const int32_t> offset, successor;  // as in Graph
+  };
   explicit Graphs(GroupSchedules all);
-  const Graph& operator[](int rank) const { return graphs_[all_.list(rank)]; }
+  const View& operator[](int rank) const { return graphs_[all_.list(rank)]; }
 
  private:
+  std::span<const int32_t> stored(const std::vector<int32_t>& numbers);
+
   GroupSchedules all_;
-  std::vector<Graph> graphs_;  // by list
+  std::pmr::monotonic_buffer_resource memory_;
+  std::vector<View> graphs_;  // by list
 };
 
 }  // namespace ringwood

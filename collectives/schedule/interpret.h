@@ -188,7 +188,7 @@ class Interpreter final {
   std::vector<int32_t> at_;      // by rank: the next step
   std::deque<int32_t> ready_;    // ranks that can continue, in order
   std::vector<Queue> arriving_;  // by link
-  std::vector<Flight> flights_;
+  std::deque<Flight> flights_;
   std::vector<int32_t> empty_;    // by number of chunks: the first of a list of flights, or kNone
   std::vector<Value> in_flight_;  // where flights have their values
 };

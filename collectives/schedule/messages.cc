@@ -42,35 +42,44 @@ Messages::List Messages::list_of(const ScheduleView& schedule, std::vector<int32
                                  std::vector<int32_t>& recv_of) const {
   List list;
   list.steps.resize(schedule.size());
-  const auto add = [&](int32_t& link, std::vector<End>& ends, int32_t i) {
+  std::vector<int32_t> last_send, last_recv;  // by link
+  const auto add = [&](int32_t& link, std::vector<int32_t>& first, std::vector<int32_t>& last,
+                       int32_t i) {
     if (link == kNone) {
-      link = static_cast<int32_t>(ends.size());
-      ends.push_back({i, i, 0});
+      link = static_cast<int32_t>(first.size());
+      first.push_back(i);
+      last.push_back(i);
     } else {
-      list.steps[ends[link].last].next = i;
-      ends[link].last = i;
+      list.steps[std::exchange(last[link], i)].next = i;
     }
-    ++ends[link].count;
     return link;
   };
   for (int32_t i = 0; i < schedule.size(); ++i) {
     const Step step = schedule.step(i);
     if (step.kind == StepKind::send)
-      list.steps[i].link = add(send_of[step.peer], list.sends, i);
+      list.steps[i].link = add(send_of[step.peer], list.sends, last_send, i);
     else if (step.peer >= 0)
-      list.steps[i].link = ~add(recv_of[step.peer], list.recvs, i);
+      list.steps[i].link = ~add(recv_of[step.peer], list.recvs, last_recv, i);
   }
-  for (const End& end : list.sends) send_of[schedule.step(end.first).peer] = kNone;
-  for (const End& end : list.recvs) recv_of[schedule.step(end.first).peer] = kNone;
+  for (const int32_t first : list.sends) send_of[schedule.step(first).peer] = kNone;
+  for (const int32_t first : list.recvs) recv_of[schedule.step(first).peer] = kNone;
+  list.sends.shrink_to_fit();
+  list.recvs.shrink_to_fit();
   return list;
 }
 
-std::vector<int32_t> Messages::by_peer(int rank, const std::vector<End>& ends) const {
+int32_t Messages::steps_from(int rank, int32_t step) const {
+  int32_t count = 0;
+  for (; step != kNone; step = next(rank, step)) ++count;
+  return count;
+}
+
+std::vector<int32_t> Messages::by_peer(int rank, const std::vector<int32_t>& first_steps) const {
   const ScheduleView schedule = all_[rank];
   std::vector<std::pair<int32_t, int32_t>> links;  // peer, number
-  links.reserve(ends.size());
-  for (const End& end : ends)
-    links.emplace_back(schedule.step(end.first).peer, static_cast<int32_t>(links.size()));
+  links.reserve(first_steps.size());
+  for (const int32_t first : first_steps)
+    links.emplace_back(schedule.step(first).peer, static_cast<int32_t>(links.size()));
   std::sort(links.begin(), links.end());
   std::vector<int32_t> result;
   result.reserve(links.size());
@@ -88,9 +97,9 @@ bool Messages::join() {
   for (int from = 0; from < all_.size(); ++from) {
     const List& mine = lists_[all_.list(from)];
     for (size_t k = 0; k < mine.sends.size(); ++k) {
-      const int to = all_[from].step(mine.sends[k].first).peer;
+      const int to = all_[from].step(mine.sends[k]).peer;
       const List& its = lists_[all_.list(to)];
-      const auto sender = [&] { return all_[to].step(its.recvs[recvs[to][at[to]]].first).peer; };
+      const auto sender = [&] { return all_[to].step(its.recvs[recvs[to][at[to]]]).peer; };
       while (at[to] < recvs[to].size() && sender() < from) ++at[to];
       if (at[to] == recvs[to].size() || sender() != from) {
         all_match = false;
@@ -99,8 +108,8 @@ bool Messages::join() {
       const int32_t recv = recvs[to][at[to]++];
       const int32_t link = first_send_[from] + static_cast<int32_t>(k);
       sender_[first_recv_[to] + recv] = link;
-      receiver_[link] = its.recvs[recv].first;
-      all_match = all_match && mine.sends[k].count == its.recvs[recv].count;
+      receiver_[link] = its.recvs[recv];
+      all_match = all_match && steps_from(from, mine.sends[k]) == steps_from(to, its.recvs[recv]);
     }
   }
   return all_match && std::find(sender_.begin(), sender_.end(), kNone) == sender_.end();
@@ -110,10 +119,10 @@ std::string Messages::find_flaw() const {
   std::vector<Link> ends;
   for (int rank = 0; rank < all_.size(); ++rank) {
     const List& list = lists_[all_.list(rank)];
-    for (const End& end : list.sends)
-      ends.push_back({rank, all_[rank].step(end.first).peer, end.count, 0});
-    for (const End& end : list.recvs)
-      ends.push_back({all_[rank].step(end.first).peer, rank, 0, end.count});
+    for (const int32_t first : list.sends)
+      ends.push_back({rank, all_[rank].step(first).peer, steps_from(rank, first), 0});
+    for (const int32_t first : list.recvs)
+      ends.push_back({all_[rank].step(first).peer, rank, 0, steps_from(rank, first)});
   }
   std::sort(ends.begin(), ends.end(), [](const Link& a, const Link& b) {
     return std::tie(a.from, a.to) < std::tie(b.from, b.to);
@@ -152,10 +161,9 @@ std::vector<Messages::Message> Messages::from(int rank) const {
   const List& list = lists_[all_.list(rank)];
   std::vector<Message> result;
   for (const int32_t k : by_peer(rank, list.sends)) {
-    const int to = all_[rank].step(list.sends[k].first).peer;
+    const int to = all_[rank].step(list.sends[k]).peer;
     int32_t recv = receiver_[first_send_[rank] + k];
-    for (int32_t send = list.sends[k].first; send != kNone && recv != kNone;
-         send = next(rank, send)) {
+    for (int32_t send = list.sends[k]; send != kNone && recv != kNone; send = next(rank, send)) {
       result.push_back({send, to, recv});
       recv = next(to, recv);
     }
@@ -170,8 +178,8 @@ int32_t Messages::mate(int rank, int32_t step) const {
   const int32_t link = this->link(rank, step), number = mine.steps[step].link;
   if (link == kNone) return kNone;
   const bool sends = number >= 0;
-  int32_t at = sends ? mine.sends[number].first : mine.recvs[~number].first;
-  int32_t mate = sends ? receiver_[link] : its.sends[link - first_send_[peer]].first;
+  int32_t at = sends ? mine.sends[number] : mine.recvs[~number];
+  int32_t mate = sends ? receiver_[link] : its.sends[link - first_send_[peer]];
   for (; at != step && mate != kNone; at = next(rank, at)) mate = next(peer, mate);
   return mate;
 }

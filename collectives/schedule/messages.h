@@ -1,7 +1,8 @@
 // Which send meets which receive: the k-th send a -> b and the k-th receive at b from a.
 //
 // A link is a pair (from, to). What is stored is by link, and by step of each distinct list
-// (group_schedules.h), not by message: 12 bytes for each link, 8 for each step of a list.
+// (group_schedules.h), not by message: 8 bytes for each link, 8 for each step of a list, 4 for each
+// end of its links.
 //
 // Precondition: ranks and peers are in range. Linear in the number of steps, but for the sorting of
 // each rank's links. Pure; any thread.
@@ -56,10 +57,6 @@ class Messages {
   int32_t mate(int rank, int32_t step) const;
 
  private:
-  // Of a list: a link to, or from, one peer.
-  struct End {
-    int32_t first, last, count;  // of its steps
-  };
   // Of a list: what link() and next() are made of. A send's link is a number in `sends`, k, and a
   // receive's one in `recvs`, as ~k.
   struct Place {
@@ -67,13 +64,15 @@ class Messages {
   };
   struct List {
     std::vector<Place> steps;
-    std::vector<End> sends, recvs;
+    std::vector<int32_t> sends, recvs;  // the first step of each link
   };
 
   List list_of(const ScheduleView& schedule, std::vector<int32_t>& send_of,
                std::vector<int32_t>& recv_of) const;
   // Numbers of the rank's links of one direction, by peer.
-  std::vector<int32_t> by_peer(int rank, const std::vector<End>& ends) const;
+  std::vector<int32_t> by_peer(int rank, const std::vector<int32_t>& first_steps) const;
+  // Of the link whose first step this is.
+  int32_t steps_from(int rank, int32_t step) const;
   bool join();
   std::string find_flaw() const;
 

@@ -1,6 +1,7 @@
 #include "collectives/schedule/shared_schedules.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace ringwood {
@@ -20,11 +21,11 @@ class Comparison {
   bool fits() {
     const int n = list_.n;
     if (other_.n != n || other_.chunks != list_.chunks || other_.rank < 0 || other_.rank >= n ||
-        list_.home < 0 || list_.home >= n || other_.steps.size() != list_.steps.size() ||
+        list_.home < 0 || list_.home >= n || std::ssize(other_.steps) != list_.steps.size() ||
         other_.scratch.size() != list_.scratch.size())
       return false;
     forward_ = wrap(other_.rank - list_.home, n);
-    for (size_t i = 0; i < other_.steps.size(); ++i)
+    for (int32_t i = 0; i < list_.steps.size(); ++i)
       if (!step_fits(list_.steps[i], other_.steps[i])) return false;
     for (size_t i = 0; i < other_.scratch.size(); ++i)
       if (!scratch_fits(list_.scratch[i], other_.scratch[i])) return false;
@@ -38,9 +39,9 @@ class Comparison {
   }
 
  private:
-  bool step_fits(const SharedList::PackedStep& a, const Step& b) {
-    return a.kind == static_cast<uint8_t>(b.kind) && a.joined == b.joined &&
-           peer_fits(a.peer, b.peer) && span_fits(a.dst, b.dst) && span_fits(a.src, b.src);
+  bool step_fits(const Step& a, const Step& b) {
+    return a.kind == b.kind && a.joined == b.joined && peer_fits(a.peer, b.peer) &&
+           span_fits(a.dst, b.dst) && span_fits(a.src, b.src);
   }
 
   bool peer_fits(int a, int b) {
@@ -120,7 +121,7 @@ Schedule ScheduleView::schedule() const {
   if (plain_) return *plain_;
   Schedule result{rank, n, chunks, {}, {}};
   for (int i = 0; i < scratch_size(); ++i) result.scratch.push_back(scratch(i));
-  result.steps.reserve(list_->steps.size());
+  result.steps.reserve(size());
   for (int32_t i = 0; i < size(); ++i) result.steps.push_back(step(i));
   return result;
 }
@@ -131,10 +132,7 @@ SharedList SharedSchedules::packed(const Schedule& s) const {
   list.n = s.n;
   list.chunks = s.chunks;
   list.scratch = s.scratch;
-  list.steps.reserve(s.steps.size());
-  for (const Step& step : s.steps)
-    list.steps.push_back(
-        {static_cast<uint8_t>(step.kind), step.joined, step.peer, step.dst, step.src});
+  list.steps = StepRuns(s.steps);
   const bool output = traits_of(collective_).chunks == Chunks::inputs_and_output;
   const int64_t period = int64_t{s.n} + (output ? 1 : 0);
   const int64_t blocks = s.n < 2 ? 1 : (s.chunks + period - 1) / period;

@@ -15,8 +15,8 @@
 // All ranks of a list have one graph (graph.h) and one order of messages on links, because the
 // rules rename chunks one to one, and peers one to one.
 //
-// Memory: 24 bytes for each step of each distinct list, and 8 bytes for each rank. add() is linear
-// in the steps of the schedule (times kCompared at most); reading a step takes constant time.
+// Memory: that of the steps of each distinct list (step_runs.h), and 8 bytes for each rank. add() is
+// linear in the steps of the schedule (times kCompared at most).
 // Not thread safe while add() runs; else any thread.
 #pragma once
 
@@ -26,6 +26,7 @@
 
 #include "collectives/schedule/collective.h"
 #include "collectives/schedule/schedule.h"
+#include "collectives/schedule/step_runs.h"
 
 namespace ringwood {
 
@@ -35,20 +36,13 @@ inline constexpr Rotations kNotRotated = 1, kForward = 2, kBackward = 4, kAnyRot
 
 // A list of steps as its home has it.
 struct SharedList {
-  struct PackedStep {
-    uint8_t kind;
-    bool joined;
-    int32_t peer;
-    Span dst, src;
-  };
-
   int home = 0;  // a rank
   int n = 1, chunks = 0;
   int period = INT32_MAX;  // a block of n begins at each multiple
   Rotations of_peers = kAnyRotation, of_scratch = kAnyRotation;
   std::vector<Rotations> of_block;
   std::vector<int> scratch;
-  std::vector<PackedStep> steps;
+  StepRuns steps;
 
   // Precondition: chunk in 0 .. chunks-1.
   int block(int chunk) const { return chunk < period ? 0 : chunk / period; }
@@ -72,14 +66,13 @@ class ScheduleView {
   const int rank, n, chunks;
 
   int32_t size() const {
-    return static_cast<int32_t>(plain_ ? plain_->steps.size() : list_->steps.size());
+    return plain_ ? static_cast<int32_t>(plain_->steps.size()) : list_->steps.size();
   }
   // By value: it may be stored nowhere.
   Step step(int32_t i) const {
     if (plain_) return plain_->steps[i];
-    const SharedList::PackedStep& step = list_->steps[i];
-    return {static_cast<StepKind>(step.kind), peer(step.peer), span(step.dst), span(step.src),
-            step.joined};
+    const Step step = list_->steps[i];
+    return {step.kind, peer(step.peer), span(step.dst), span(step.src), step.joined};
   }
   int scratch_size() const {
     return static_cast<int>(plain_ ? plain_->scratch.size() : list_->scratch.size());

@@ -73,14 +73,10 @@ class Proof {
     const Messages messages(all_);
     if (messages.flaw) return messages.flaw;
     if (Flaw flaw = flaw_of_messages(rules_, all_, messages)) return flaw;
-    graphs_.emplace(all_);
     if (!moves_data(rules_.collective)) return check_heard(messages);
-    if (Flaw flaw = run_unbuffered(all_, *graphs_, messages, {})) return flaw;
+    if (Flaw flaw = run_unbuffered(all_, Graphs(all_), messages, {})) return flaw;
     if (Flaw flaw = check_values(messages)) return flaw;
-    for (int rank = 0; rank < rules_.n; ++rank) {
-      if (Flaw flaw = check_own_block(rank)) return flaw;
-    }
-    return std::nullopt;
+    return may_overwrite_input(rules_.collective) ? check_own_blocks() : std::nullopt;
   }
 
  private:
@@ -95,6 +91,7 @@ class Proof {
   // What a step knows when it is done: its own rank, what the steps that it waited for knew, and,
   // for a receive, what the send knew when it began.
   Flaw check_heard(const Messages& messages) const {
+    const Graphs graphs(all_);
     const size_t words = (rules_.n + 63) / 64;
     std::vector<uint64_t> known(words * messages.steps(), 0);
     std::vector<uint64_t> at_end(words * rules_.n, 0);
@@ -105,14 +102,14 @@ class Proof {
       uint64_t* mine = &known[words * (messages.first_step(rank) + step)];
       mine[rank / 64] |= uint64_t{1} << rank % 64;
       if (heard) add(mine, heard);
-      const Graph& graph = (*graphs_)[rank];
+      const Graphs::View& graph = graphs[rank];
       for (int32_t at = graph.offset[step]; at < graph.offset[step + 1]; ++at) {
         add(&known[words * (messages.first_step(rank) + graph.successor[at])], mine);
       }
       add(&at_end[words * rank], mine);
       return mine;
     };
-    auto flaw = run_unbuffered(all_, *graphs_, messages, [&](const Event& event) {
+    auto flaw = run_unbuffered(all_, graphs, messages, [&](const Event& event) {
       const uint64_t* heard = finish(event.rank, event.step, nullptr);
       if (event.to >= 0) finish(event.to, event.to_step, heard);
     });
@@ -172,8 +169,16 @@ class Proof {
   // ---- output in place of the input block -------------------------------------------------------
   // In the graph two chunks are distinct that may be one memory. So each reader of the input must
   // be an ancestor of the first writer of the output (later writers wait for that one).
-  Flaw check_own_block(int rank) const {
-    if (!may_overwrite_input(rules_.collective)) return std::nullopt;
+  Flaw check_own_blocks() const {
+    Graph graph;
+    for (int rank = 0; rank < rules_.n; ++rank) {
+      if (rank == 0 || all_.list(rank) != all_.list(rank - 1)) graph = derive(all_[rank]);
+      if (Flaw flaw = check_own_block(rank, graph)) return flaw;
+    }
+    return std::nullopt;
+  }
+
+  Flaw check_own_block(int rank, const Graph& graph) const {
     const ScheduleView schedule = all_[rank];
     const auto covers = [](Span span, int c) {
       return span.first <= c && c < span.first + span.count;
@@ -184,7 +189,7 @@ class Proof {
       while (first_write < schedule.size() && !covers(schedule.step(first_write).dst, output))
         ++first_write;
       for (int32_t i = 0; i < schedule.size(); ++i) {
-        if (!covers(schedule.step(i).src, own) || leads_to(rank, i, first_write)) continue;
+        if (!covers(schedule.step(i).src, own) || leads_to(graph, i, first_write)) continue;
         return fmt::format(
             "{} writes the output, which may be chunk {}'s memory, while {} reads it",
             step_words(all_, rank, first_write), own, step_words(all_, rank, i));
@@ -193,8 +198,7 @@ class Proof {
     return std::nullopt;
   }
 
-  bool leads_to(int rank, int from, int to) const {
-    const Graph& graph = (*graphs_)[rank];
+  static bool leads_to(const Graph& graph, int from, int to) {
     std::vector<bool> reached(to + 1, false);
     if (from <= to) reached[from] = true;
     // Successors are later steps, so one pass in list order reaches all of them.
@@ -209,7 +213,6 @@ class Proof {
 
   const Rules rules_;
   const GroupSchedules all_;
-  std::optional<Graphs> graphs_;
   Expressions expressions_;
   ChunkValues<Expressions::Id> values_;
 };

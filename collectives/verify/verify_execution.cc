@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <deque>
 #include <tuple>
 #include <utility>
 
@@ -25,16 +24,15 @@ class Runner {
 
   std::optional<std::string> run() {
     for (int rank = 0; rank < all_.size(); ++rank) {
-      const std::vector<int32_t>& predecessors = graphs_[rank].predecessors;
+      for (const int32_t later : graphs_[rank].successor) ++waits_for(rank, later);
       const std::vector<bool> first = messages_.first_on_links(rank);
       for (size_t i = 0; i < first.size(); ++i)
-        waits_for(rank, static_cast<int32_t>(i)) = predecessors[i] + (first[i] ? 0 : 1);
+        if (!first[i]) ++waits_for(rank, static_cast<int32_t>(i));
     }
+    // Nothing releases a step of a rank before one of that rank's steps is posted here.
     for (int rank = 0; rank < all_.size(); ++rank) {
-      const std::vector<int32_t>& predecessors = graphs_[rank].predecessors;
-      const std::vector<bool> first = messages_.first_on_links(rank);
-      for (size_t i = 0; i < first.size(); ++i)
-        if (predecessors[i] == 0 && first[i]) post(rank, static_cast<int32_t>(i));
+      for (int32_t step = 0; step < all_[rank].size(); ++step)
+        if (waits_for(rank, step) == 0) post(rank, step);
       finish_what_can();
     }
     for (int rank = 0; rank < all_.size(); ++rank)
@@ -71,8 +69,9 @@ class Runner {
   }
 
   void finish_what_can() {
-    for (; !ready_.empty(); ready_.pop_front()) {
-      const Event event = ready_.front();
+    while (!ready_.empty()) {
+      const Event event = ready_.back();
+      ready_.pop_back();
       if (completed_) completed_(event);
       if (event.to >= 0) complete(event.to, event.to_step);
       complete(event.rank, event.step);
@@ -85,7 +84,7 @@ class Runner {
 
   void complete(int rank, int32_t step) {
     waits_for(rank, step) = kDone;
-    const Graph& graph = graphs_[rank];
+    const Graphs::View& graph = graphs_[rank];
     for (int32_t at = graph.offset[step]; at < graph.offset[step + 1]; ++at)
       release(rank, graph.successor[at]);
     const int32_t next = messages_.next(rank, step);
@@ -94,7 +93,7 @@ class Runner {
 
   // The earliest step for which `at` waits on its own rank; itself when it is posted.
   Place root_cause(Place at) const {
-    const Graph& graph = graphs_[at.rank];
+    const Graphs::View& graph = graphs_[at.rank];
     while (waits_for(at) > 0) {
       for (int32_t before = 0; before < at.step; ++before) {
         if (waits_for({at.rank, before}) == kDone) continue;
@@ -140,7 +139,7 @@ class Runner {
   const Completed& completed_;
   std::vector<int32_t> waits_for_;  // by step: the number to complete before it is posted; kDone
   std::vector<int32_t> posted_;     // by link: the step whose other end is not posted; kNone
-  std::deque<Event> ready_;         // posted on all its ranks
+  std::vector<Event> ready_;        // posted on all its ranks
 };
 
 }  // namespace

@@ -70,6 +70,7 @@ TEST(Sums, OfOtherAccumulationsAreRoundedAtEachAddition) {
   ASSERT_EQ(verify(Collective::all_reduce, all), std::nullopt);
   const Sums sums = trace_sums(Collective::all_reduce, all);
   EXPECT_FALSE(sums.accumulations_agree);
+  EXPECT_FALSE(accumulations_agree(Collective::all_reduce, all));
   const std::vector<double> operands = {1, 0x1p-8, 0x1p-8};
   for (const ReduceOp op : {ReduceOp::sum, ReduceOp::avg})
     for (const size_t count : {size_t{7}, size_t{30000}}) {
@@ -90,6 +91,7 @@ TEST(Sums, OfUnlikeChunksAreTakenApart) {
   ASSERT_EQ(verify(Collective::all_reduce, all), std::nullopt);
   const Sums sums = trace_sums(Collective::all_reduce, all);
   EXPECT_TRUE(sums.apart);
+  EXPECT_EQ(accumulations_agree(Collective::all_reduce, all), sums.accumulations_agree);
   for (const DataType type : {DataType::float16, DataType::float32, DataType::int32}) {
     auto data = numbers(type, 10, {3, 6, 12});
     run(all, args_of(type, ReduceOp::avg, 10), &sums, data);

@@ -81,7 +81,7 @@ class Rounds {
   void release(const Graphs& graphs, int rank, int step, int time) {
     int32_t* times = time_.data() + messages_.first_step(rank);
     times[step] = time;
-    const Graph& graph = graphs[rank];
+    const Graphs::View& graph = graphs[rank];
     for (int32_t at = graph.offset[step]; at < graph.offset[step + 1]; ++at) {
       int32_t& ready = times[graph.successor[at]];
       ready = std::max(ready, time);
