@@ -17,6 +17,7 @@
 #include "tools/command/help.h"
 #include "tools/command/numbers.h"
 #include "tools/command/types_and_ops.h"
+#include "tools/counted.h"
 #include "tools/perf/perf.h"
 #include "tools/prediction.h"
 #include "transports/base/error.h"
@@ -185,9 +186,14 @@ void run_explain(const RawArguments& typed) {
     return;
   }
   const int hosts = host_count(machine);
-  fmt::print("# ringwood {} explain: {} of {} bytes, {}, {} rank{} on {} host{}, {}\n",
-             RINGWOOD_VERSION, to_string(q.collective), whole_bytes(q), to_string(q.type), q.n,
-             q.n == 1 ? "" : "s", hosts, hosts == 1 ? "" : "s", cores_of(machine));
+  fmt::print("# ringwood {} explain: {} of {} bytes, {}, {} on {}, {}\n", RINGWOOD_VERSION,
+             to_string(q.collective), whole_bytes(q), to_string(q.type), counted(q.n, "rank"),
+             counted(hosts, "host"), cores_of(machine));
+  ModelQuery of_class = q;
+  of_class.bytes = size_class(q.bytes);
+  if (of_class.bytes != q.bytes)
+    fmt::print("# times are of {} bytes: sizes are rounded down to an eighth of a power of two\n",
+               whole_bytes(of_class));
   fmt::print("{}", print(std::move(candidates), typed.all ? Shown::all : Shown::nearest));
   if (tuning.file) fmt::print("# tuning file {}: {}\n", tuning.path, summary(*tuning.file));
   if (!tuning.refusal.empty()) fmt::print("# {}\n", tuning.refusal);

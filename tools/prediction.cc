@@ -13,6 +13,7 @@
 #include "tools/command/numbers.h"
 #include "tools/command/text_files.h"
 #include "tools/command/types_and_ops.h"
+#include "tools/counted.h"
 #include "tools/perf/perf.h"
 #include "tools/simulate/simulate_values.h"
 #include "tools/simulation/faults.h"
@@ -216,7 +217,7 @@ NetworkShape switches_of(const NetworkWords& words) {
     needs(words.pod_oversubscription > 0, "pod-oversubscription", kPod);
   }
   if (shape.leaf > 0)
-    shape.uplinks = uplinks_of("", fmt::format("leaves of {} hosts", shape.leaf).c_str(),
+    shape.uplinks = uplinks_of("", ("leaves of " + counted(shape.leaf, "host")).c_str(),
                                words.uplinks, words.oversubscription, shape.leaf);
   if (shape.pod > 0)
     shape.pod_uplinks =
@@ -257,8 +258,6 @@ void use_network(const NetworkWords& words, Parameters& parameters) {
   std::map<std::pair<int, int>, double> rates;  // by host and rail
   for (size_t i = 0; i < faults.ports.size(); ++i) {
     const PortFault& port = faults.ports[i];
-    constexpr double kLeast = 1e-6;
-    if (port.rate < kLeast) refuse(fmt::format("--slow: a rate of {} is no rate", port.rate));
     if (port.host >= hosts)
       refuse(
           fmt::format("--slow: there is no host{}: the last one is host{}", port.host, hosts - 1));
@@ -305,7 +304,7 @@ void set_cores(MachineModel& machine, int typed, bool file, bool measured) {
 }
 
 std::string cores_of(const MachineModel& machine) {
-  const std::string cores = fmt::format("{} core{}", machine.cores, machine.cores == 1 ? "" : "s");
+  const std::string cores = counted(machine.cores, "core");
   return machine.net.sharing > 1 ? fmt::format("{} for {} hosts", cores, machine.net.sharing)
                                  : cores + " each";
 }

@@ -9,6 +9,7 @@
 
 #include "collectives/tuner/machine/places.h"
 #include "tools/command/numbers.h"
+#include "tools/counted.h"
 #include "transports/base/error.h"
 
 namespace ringwood::tools {
@@ -27,8 +28,6 @@ std::optional<int> count_of(std::string_view text) {
   if (!value || *value < 1 || *value > kMaxRanks) return std::nullopt;
   return static_cast<int>(*value);
 }
-
-std::string ranks_text(int64_t n) { return fmt::format("{} rank{}", n, n == 1 ? "" : "s"); }
 
 // "8x8", "8,8,4", "999x8,4": the ranks of each host.
 std::vector<int> ranks_of_each(const std::string& hosts) {
@@ -68,7 +67,7 @@ std::vector<int> listed(const Shape& shape) {
   if (n > kMaxRanks) refuse_hosts(shape.hosts, fmt::format("more than {} ranks", kMaxRanks));
   if (shape.ranks > 0 && shape.ranks != n)
     refuse_hosts(shape.hosts, fmt::format("it places {}, which contradicts --ranks {}",
-                                          ranks_text(n), shape.ranks));
+                                          counted(n, "rank"), shape.ranks));
   if (shape.ranks_per_host > 0)
     refuse_hosts(shape.hosts, "it says how many ranks each host has: leave out --ranks-per-host");
   return places;
@@ -82,7 +81,7 @@ std::vector<int> spread(int ranks, int hosts) {
   return places;
 }
 
-std::vector<int> counted(const Shape& shape, std::optional<int> hosts, int usual) {
+std::vector<int> placed_by_counts(const Shape& shape, std::optional<int> hosts, int usual) {
   const int each = shape.ranks_per_host;
   if (each == 0) {
     const int n = shape.ranks > 0 ? shape.ranks : std::max(usual, hosts.value_or(1));
@@ -100,7 +99,7 @@ std::vector<int> counted(const Shape& shape, std::optional<int> hosts, int usual
                        count, each, kMaxRanks));
   if (shape.ranks > 0 && shape.ranks != n)
     refuse(fmt::format("--hosts {} with --ranks-per-host {} are {}, which contradicts --ranks {}",
-                       count, each, ranks_text(n), shape.ranks));
+                       count, each, counted(n, "rank"), shape.ranks));
   return spread(static_cast<int>(n), count);
 }
 
@@ -127,11 +126,11 @@ void add_shape(CLI::App& command, Shape& shape) {
 
 std::vector<int> places_of(const Shape& shape, int usual) {
   if (shape.lists_hosts()) return listed(shape);
-  if (shape.hosts.empty()) return counted(shape, std::nullopt, usual);
+  if (shape.hosts.empty()) return placed_by_counts(shape, std::nullopt, usual);
   const std::optional<int> hosts = count_of(shape.hosts);
   if (!hosts)
     refuse_hosts(shape.hosts, fmt::format("no count from 1 to {}; write {}", kMaxRanks, kForms));
-  return counted(shape, hosts, usual);
+  return placed_by_counts(shape, hosts, usual);
 }
 
 }  // namespace ringwood::tools

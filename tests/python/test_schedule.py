@@ -9,7 +9,7 @@ import sys
 
 import pytest
 from processes import PATIENCE_S
-from ringwood_command import BINARY, ROOT, environment, run, run_measured
+from ringwood_command import BINARY, ROOT, complaints, environment, run, run_measured
 
 PICTURES = ROOT / "collectives" / "pictures"
 
@@ -65,6 +65,8 @@ def test_a_text_is_proved_and_drawn(tmp_path):
     refuted = run("schedule", "verify", "broadcast", "--file", str(file), "--root", "1")
     assert refuted.returncode == 1
     assert refuted.stdout.startswith("refuted: rank 2 step 0 (send 3 [0]) reads chunk 0")
+    nowhere = run("schedule", "verify", "broadcast", "--file", str(file), "--root", "4")
+    assert nowhere.returncode == 2 and "root 4 is not one of 4 ranks" in complaints(nowhere)
 
 
 @pytest.mark.parametrize(
@@ -77,6 +79,15 @@ def test_a_thousand_ranks_are_proved_in_little_memory(collective, row):
     done, kib = run_measured("schedule", *call)
     assert done.returncode == 0 and json.loads(done.stdout)["proved"]
     assert kib < 120 << 10
+
+
+@pytest.mark.parametrize("row", ["rank_order", "one_shot"])
+def test_ranks_that_differ_are_proved_in_little_memory(row):
+    """One to four million steps, all of them unlike, but of few runs."""
+    call = ["verify", "all_reduce", row, "--ranks", "512", "--json"]
+    done, kib = run_measured("schedule", *call)
+    assert done.returncode == 0 and json.loads(done.stdout)["proved"]
+    assert kib < 50 << 10
 
 
 def test_what_is_too_large_to_be_proved_is_refused_at_once(tmp_path):
@@ -272,6 +283,39 @@ def test_a_row_costs_what_explain_says(collective, algorithm, group):
         simulated = [c["time_us"] for c in same if c["simulated"]]
         assert simulated, "explain did not simulate this row: take another"
         assert row["time_us"] == pytest.approx(simulated[0], rel=1e-4)
+
+
+def test_what_costs_nothing_has_no_ratio():
+    words = [
+        "cost",
+        "all_reduce",
+        "ring",
+        "--ranks",
+        "1",
+        "--sizes",
+        "1M",
+        "--parameters",
+        "default",
+    ]
+    done = run("schedule", *words)
+    (line,) = [line.split() for line in done.stdout.splitlines() if "#" not in line]
+    assert line == ["1048576", "0.00", "0.00", "0.000", "direct", "0.00", "-"]
+    assert costs("all_reduce", "ring", "--ranks", "1", "--sizes", "1M")["rows"][0]["busbw_gbs"] == 0
+
+
+def test_times_of_a_class_of_sizes_say_so():
+    shown = costs("all_reduce", "ring", "--hosts", "4x2", "--sizes", "15M,16777215,16M")["rows"]
+    assert shown[0]["time_us"] == shown[1]["time_us"] < shown[2]["time_us"]
+    for row in shown[1:]:
+        assert row["busbw_gbs"] == pytest.approx(shown[0]["busbw_gbs"], rel=0.02)
+    place = ["--hosts", "4x2", "--parameters", "default"]
+    rounded = "sizes are rounded down to an eighth of a power of two"
+    for command in (
+        ["schedule", "cost", "all_reduce", "ring", "--sizes"],
+        ["explain", "all_reduce"],
+    ):
+        assert rounded in run(*command, "16777215", *place).stdout
+        assert rounded not in run(*command, "16M", *place).stdout
 
 
 def test_a_text_costs_what_its_row_costs(tmp_path):

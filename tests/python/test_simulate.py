@@ -45,6 +45,13 @@ def test_a_single_rank_sends_nothing():
     assert report["advice"] == "a single rank sends nothing"
 
 
+def test_a_single_rank_can_be_late():
+    done = run("simulate", "all_reduce", "1M", "--ranks", "1", "--late", "rank0=5ms")
+    (chosen,) = [line.split() for line in done.stdout.splitlines() if line.startswith("*")]
+    assert chosen[-5:] == ["5000.0", "0.21", "0.00", "-", "latency"]
+    assert "1 rank on 1 host" in done.stdout
+
+
 def test_a_fault_costs_and_another_row_is_named():
     place = ["all_reduce", "64M", *SMALL, *LEAVES, "-a", "all"]
     healthy = {row["algorithm"]: row for row in simulated(*place)["rows"]}

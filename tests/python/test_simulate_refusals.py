@@ -14,7 +14,8 @@ from test_simulate import LEAVES, SMALL
         (["all_reduce", "1M", "-a", "nonesuch"], "nonesuch"),
         (["all_reduce", "1M", "--hosts", "4096", "--ranks-per-host", "8"], "more than 16384 ranks"),
         (["all_reduce", "1M", *SMALL, "--slow", "host3"], "is not of the form host7/rail1=0.5"),
-        (["all_reduce", "1M", *SMALL, "--slow", "host3=2"], "a fraction above 0 and up to 1"),
+        (["all_reduce", "1M", *SMALL, "--slow", "host3=2"], "a fraction from 0.000001 to 1"),
+        (["all_reduce", "1M", *SMALL, "--slow-rank", "rank5=1e-300"], "from 0.000001 to 1"),
         (["all_reduce", "1M", *SMALL, "--slow-link", "host3=0.5"], "form host2-host3=0.25"),
         (["all_reduce", "1M", *SMALL, "--slow-link", "host3-host8=0.5"], "the last one is host7"),
         (
@@ -66,7 +67,7 @@ from test_simulate import LEAVES, SMALL
         ),
         (
             ["all_reduce", "1M", *SMALL, "--leaf", "2", "--pod", "2", "--dead-uplink", "pod0/4"],
-            "there are 2 pods, 1 rail, and 4 uplinks of a pod on each",
+            "among 2 pods, 1 rail, and 4 uplinks of a pod on each",
         ),
         (
             ["all_reduce", "1M", *SMALL, "--leaf", "4", "--oversubscription", "8"],

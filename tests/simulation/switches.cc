@@ -176,7 +176,7 @@ TEST(Switches, RefuseWhatIsNotThereAndNoWayAtAll) {
     }
     return std::string();
   };
-  EXPECT_NE(refused(three_tiers(4), "pod2/0").find("are 2 pods"), std::string::npos);
+  EXPECT_NE(refused(three_tiers(4), "pod2/0").find("among 2 pods"), std::string::npos);
   EXPECT_NE(refused(three_tiers(4), "pod1/4").find("4 uplinks of a pod"), std::string::npos);
   EXPECT_NE(refused(two_tiers(2, 2), "pod0/0").find("there is no pod0: say with --pod"),
             std::string::npos);

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "tools/counted.h"
 #include "tools/doctor/rules/facts.h"
 #include "tools/matrix/matrix_report.h"
 
@@ -49,18 +50,14 @@ size_t count(const Diagnosis& diagnosis, Severity severity) {
                     [&](const Finding& one) { return one.severity == severity; }));
 }
 
-std::string plural(size_t n, const char* word) {
-  return fmt::format("{} {}{}", n, word, n == 1 ? "" : "s");
-}
-
 std::string summary_of(const Outcome& outcome) {
   const Diagnosis& found = outcome.diagnosis;
   const size_t notes = count(found, Severity::note);
-  return fmt::format("{}: {}, {}{}, {} not checked{}", plural(outcome.hosts.size(), "host"),
-                     plural(count(found, Severity::error), "error"),
-                     plural(count(found, Severity::warning), "warning"),
-                     notes ? ", " + plural(notes, "note") : "",
-                     plural(found.not_checked.size(), "thing"),
+  return fmt::format("{}: {}, {}{}, {} not checked{}", counted(outcome.hosts.size(), "host"),
+                     counted(count(found, Severity::error), "error"),
+                     counted(count(found, Severity::warning), "warning"),
+                     notes ? ", " + counted(notes, "note") : "",
+                     counted(found.not_checked.size(), "thing"),
                      outcome.complete ? "" : "; not all hosts answered");
 }
 

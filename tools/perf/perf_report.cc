@@ -8,6 +8,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "tools/counted.h"
 #include "tools/perf/perf_environment.h"
 #include "transports/base/error.h"
 #include "transports/base/host.h"
@@ -141,8 +142,8 @@ std::vector<std::string> cells_of(const Row& r) {
 }  // namespace
 
 std::string head_of_report(int ranks) {
-  return fmt::format("ringwood {} perf: {} rank{} on {}, {}, {} cores, load {}", RINGWOOD_VERSION,
-                     ranks, ranks == 1 ? "" : "s", host_name(), processor_name(),
+  return fmt::format("ringwood {} perf: {} on {}, {}, {} cores, load {}", RINGWOOD_VERSION,
+                     counted(ranks, "rank"), host_name(), processor_name(),
                      ::sysconf(_SC_NPROCESSORS_ONLN), load_average());
 }
 

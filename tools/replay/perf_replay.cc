@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "collectives/tuner/choice/choose.h"
+#include "tools/counted.h"
 #include "tools/perf/group_clock.h"
 #include "tools/perf/perf_environment.h"
 #include "tools/perf/perf_requirements.h"
@@ -200,12 +201,12 @@ ReplayReport report_of(const PerfOptions& perf, const RecordedRun& run, const Re
   ReplayReport report;
   report.command = "perf";
   report.run = &run;
-  report.place = fmt::format("{} ranks on {} host{}", ranks, replay.hosts().size(),
-                             replay.hosts().size() == 1 ? "" : "s");
+  report.place =
+      fmt::format("{} on {}", counted(ranks, "rank"), counted(replay.hosts().size(), "host"));
   if (ranks != run.ranks)
     report.notes.push_back(
-        fmt::format("recorded with {} ranks, run again with {}: whole buffers keep their sizes",
-                    run.ranks, ranks));
+        fmt::format("recorded with {}, run again with {}: whole buffers keep their sizes",
+                    counted(run.ranks, "rank"), ranks));
   if (!perf.replay.gaps)
     report.notes.emplace_back("run again without the pauses: --gaps keeps them");
   std::vector<double> predicted;

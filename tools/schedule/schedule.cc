@@ -1,5 +1,6 @@
 #include "tools/schedule/schedule.h"
 #include "tools/command/numbers.h"
+#include "tools/counted.h"
 
 #include <fmt/format.h>
 
@@ -110,7 +111,7 @@ Proof prove(const TypedSchedule& typed, const ManySchedules& schedules) {
   for (int rank = 0; rank < all.size(); ++rank) proof.steps += all[rank].size();
   proof.rounds = count_rounds(all, typed.root);
   proof.rank_order = found.in_rank_order;
-  proof.rounds_each = reduces(collective) && !trace_sums(collective, all).accumulations_agree;
+  proof.rounds_each = reduces(collective) && !accumulations_agree(collective, all);
   return proof;
 }
 
@@ -137,8 +138,9 @@ int verify_them(const TypedSchedule& typed) {
   if (proof.flaw)
     fmt::print("refuted: {}\n", *proof.flaw);
   else
-    fmt::print("proved: {} ranks, {} steps, {} rounds{}{}{}\n", schedules.n(), proof.steps,
-               proof.rounds, proof.equal_blocks ? ", for blocks of one size" : "",
+    fmt::print("proved: {}, {}, {}{}{}{}\n", counted(schedules.n(), "rank"),
+               counted(proof.steps, "step"), counted(proof.rounds, "round"),
+               proof.equal_blocks ? ", for blocks of one size" : "",
                proof.rank_order ? ", sums in rank order" : "",
                proof.rounds_each ? ", 16- and 8-bit floats rounded at each addition" : "");
   return code;
@@ -171,9 +173,9 @@ int draw_them(const TypedSchedule& typed, const std::string& svg_file) {
     fmt::print("{}", draw_ascii(collective, schedules.all, typed.root));
     return 0;
   }
-  const std::string title =
-      fmt::format("{} {}, {} ranks", to_string(collective),
-                  schedules.row ? schedules.row->name : "from a text", schedules.n());
+  const std::string title = fmt::format("{} {}, {}", to_string(collective),
+                                        schedules.row ? schedules.row->name : "from a text",
+                                        counted(schedules.n(), "rank"));
   const std::string svg = draw_svg(collective, schedules.all, title, typed.root, schedules.hosts);
   write_all("--svg", svg_file, svg);
   return 0;

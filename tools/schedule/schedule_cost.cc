@@ -14,6 +14,7 @@
 #include "collectives/tuner/cost/cost.h"
 #include "collectives/tuner/machine/group_model.h"
 #include "tools/command/numbers.h"
+#include "tools/counted.h"
 #include "tools/perf/perf.h"
 #include "tools/prediction.h"
 
@@ -66,7 +67,11 @@ ScheduleCost cost_of(const Schedules& schedules, ModelQuery query, size_t bytes,
     if (candidate.segments > 1) row.choice += fmt::format(" x{}", candidate.segments);
     row.choice_seconds = candidate.seconds;
   }
-  query.bytes = size_class(query.bytes);  // as the choice does
+  const size_t of_class = size_class(query.bytes);  // as the choice does
+  const double weighed =
+      query.bytes > 0 ? static_cast<double>(of_class) / static_cast<double>(query.bytes) : 1;
+  query.bytes = of_class;
+  row.of_class = weighed == 1;
   Load load = load_of(schedules, query, segments);
   const Prediction own = predict(schedules.all, load, *query.machine, segments);
   load.zero_copy = true;
@@ -74,29 +79,33 @@ ScheduleCost cost_of(const Schedules& schedules, ModelQuery query, size_t bytes,
   row.seconds = own.seconds;
   row.zero_copy_seconds = shared.seconds;
   row.simulated = own.simulated && shared.simulated;
-  row.busbw_gbs = static_cast<double>(bytes) / own.seconds / 1e9 *
-                  traits_of(query.collective).bus_factor(query.n);
+  if (own.seconds > 0)
+    row.busbw_gbs = static_cast<double>(bytes) * weighed / own.seconds / 1e9 *
+                    traits_of(query.collective).bus_factor(query.n);
   return row;
 }
 
 void print_table(const Schedules& schedules, const ModelQuery& query, const TypedCost& cost,
                  int segments, const std::vector<ScheduleCost>& rows) {
   const int hosts = host_count(*query.machine);
-  fmt::print(
-      "# ringwood {} schedule cost: {} by {}, {} ranks on {} host{}, {}, {}, parameters: {}\n",
-      RINGWOOD_VERSION, to_string(query.collective), schedules.name(), query.n, hosts,
-      hosts == 1 ? "" : "s", to_string(query.type),
-      segments == 1 ? "1 segment" : fmt::format("{} segments", segments), cost.parameters);
+  fmt::print("# ringwood {} schedule cost: {} by {}, {} on {}, {}, {}, parameters: {}\n",
+             RINGWOOD_VERSION, to_string(query.collective), schedules.name(),
+             counted(query.n, "rank"), counted(hosts, "host"), to_string(query.type),
+             counted(segments, "segment"), cost.parameters);
   fmt::print("{:>12} {:>12} {:>12} {:>10}   {:<28} {:>12} {:>8}\n", "# size", "time", "zero copy",
              "busbw", "instead the choice", "time", "ratio");
   fmt::print("{:>12} {:>12} {:>12} {:>10}   {:<28} {:>12}\n", "# B", "us", "us", "GB/s", "", "us");
   for (const ScheduleCost& row : rows)
-    fmt::print("{:>12} {:>11.2f}{} {:>12.2f} {:>10.3f}   {:<28} {:>12.2f} {:>8.2f}\n", row.bytes,
-               row.seconds * 1e6, row.simulated ? ' ' : '~', row.zero_copy_seconds * 1e6,
-               row.busbw_gbs, row.choice, row.choice_seconds * 1e6,
-               row.seconds / row.choice_seconds);
-  fmt::print("# predictions; ratio below 1: faster than the choice{}\n",
-             std::ranges::all_of(rows, &ScheduleCost::simulated) ? "" : "; ~: an estimate");
+    fmt::print(
+        "{:>12} {:>11.2f}{} {:>12.2f} {:>10.3f}   {:<28} {:>12.2f} {:>8}\n", row.bytes,
+        row.seconds * 1e6, row.simulated ? ' ' : '~', row.zero_copy_seconds * 1e6, row.busbw_gbs,
+        row.choice, row.choice_seconds * 1e6,
+        row.choice_seconds > 0 ? fmt::format("{:.2f}", row.seconds / row.choice_seconds) : "-");
+  fmt::print("# predictions; ratio below 1: faster than the choice{}{}\n",
+             std::ranges::all_of(rows, &ScheduleCost::simulated) ? "" : "; ~: an estimate",
+             std::ranges::all_of(rows, &ScheduleCost::of_class)
+                 ? ""
+                 : "; sizes are rounded down to an eighth of a power of two");
 }
 
 void print_json(const Schedules& schedules, const ModelQuery& query, int segments,

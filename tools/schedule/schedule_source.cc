@@ -7,6 +7,7 @@
 
 #include "collectives/verify/verify.h"
 #include "tools/command/text_files.h"
+#include "tools/counted.h"
 #include "tools/launch.h"
 #include "tools/prediction.h"
 
@@ -32,6 +33,10 @@ struct Chosen {
   Where where(int rank) const { return {rank, n, root, hosts}; }
 };
 
+void require_root(int root, int n) {
+  if (root >= n) refuse(fmt::format("root {} is not one of {}", root, counted(n, "rank")));
+}
+
 Chosen choose(const TypedSchedule& typed, Collective collective) {
   Chosen chosen{find_algorithm(collective, typed.algorithm), {}, kDrawnRanks, typed.root};
   if (!typed.hosts.empty()) chosen.hosts = places_of({typed.hosts, typed.ranks}, kDrawnRanks);
@@ -39,10 +44,11 @@ Chosen choose(const TypedSchedule& typed, Collective collective) {
                 : typed.ranks > 0     ? typed.ranks
                                       : kDrawnRanks;
   chosen.n = n;
-  if (typed.root >= n) refuse(fmt::format("root {} is not one of {} ranks", typed.root, n));
+  require_root(typed.root, n);
   if (!chosen.row || !chosen.row->accepts(chosen.where(0))) {
-    refuse(fmt::format("no algorithm '{}' for {} of {} ranks{}; there are: {}", typed.algorithm,
-                       to_string(collective), n, chosen.hosts.empty() ? "" : " on these hosts",
+    refuse(fmt::format("no algorithm '{}' for {} of {}{}; there are: {}", typed.algorithm,
+                       to_string(collective), counted(n, "rank"),
+                       chosen.hosts.empty() ? "" : " on these hosts",
                        names(collective, chosen.where(0))));
   }
   return chosen;
@@ -57,6 +63,7 @@ Schedules from_table(const TypedSchedule& typed, Collective collective) {
 Schedules from_text(const TypedSchedule& typed, Collective collective) {
   Schedules found{collective, parse_schedules(read_all("", typed.file)), {}, nullptr};
   if (typed.ranks > 0) require_ranks(found.n(), typed.ranks);
+  require_root(typed.root, found.n());
   if (!typed.hosts.empty()) found.hosts = places_of({typed.hosts, found.n()});
   return found;
 }

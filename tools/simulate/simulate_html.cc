@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "collectives/kernels/types.h"
+#include "tools/counted.h"
 #include "tools/matrix/matrix_report.h"
 #include "tools/perf/perf_environment.h"
 #include "tools/simulate/simulate_choice.h"
@@ -55,8 +56,9 @@ void add_bars(HtmlReport& report, const ScalePoint& point,
       bars.push_back({row.name() + ", with the faults", row.faulty->seconds * 1e6,
                       print_time(row.faulty->seconds)});
   }
-  report.add_bars(
-      fmt::format("Time of {} on {} ranks", call_of(point.options), point.options.query.n), bars);
+  report.add_bars(fmt::format("Time of {} on {}", call_of(point.options),
+                              counted(point.options.query.n, "rank")),
+                  bars);
 }
 
 // What the group's choice takes at each size that was measured, beside what was measured.
@@ -134,10 +136,8 @@ void add_rows(HtmlReport& report, const ScalePoint& point) {
         known ? print_time(row.healthy.seconds) : "-",
         known ? fmt::format("{:.4g}", bandwidth_of(point.options, row.healthy.seconds).bus) : "-"};
     if (faults)
-      cells.insert(
-          cells.end(),
-          {known ? print_time(row.outcome().seconds) : "-",
-           known ? fmt::format("{:.2f}", row.outcome().seconds / row.healthy.seconds) : "-"});
+      cells.insert(cells.end(),
+                   {known ? print_time(row.outcome().seconds) : "-", known ? factor_of(row) : "-"});
     cells.emplace_back(known ? to_string(row.limit()) : "-");
     const char* const how = row.estimated                ? "estimated"
                             : row.one_host               ? "one host stands for all"
@@ -206,10 +206,10 @@ void write_html(const SimulatePage& page, const std::vector<ScalePoint>& points,
                              {"date", date_now()},
                              {"version", "ringwood " RINGWOOD_VERSION},
                              {"command", fmt::format("{}", fmt::join(command_line(), " "))}});
-  HtmlReport report({call_of(options) + ", simulated",
-                     fmt::format("{} ranks on {} host{}", options.query.n, options.hosts,
-                                 options.hosts == 1 ? "" : "s"),
-                     std::move(facts)});
+  HtmlReport report(
+      {call_of(options) + ", simulated",
+       fmt::format("{} on {}", counted(options.query.n, "rank"), counted(options.hosts, "host")),
+       std::move(facts)});
   std::string verdict = advice(options, last.rows);
   verdict.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(verdict.front())));
   report.add_text(verdict + ".");

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "collectives/algorithms/algorithms.h"
+#include "tools/counted.h"
 #include "tools/simulate/simulate_choice.h"
 
 namespace ringwood::tools {
@@ -85,13 +86,13 @@ ReplayReport simulate_replay(const SimulateOptions& options, const RecordedRun& 
   ReplayReport report;
   report.command = "simulate";
   report.run = &run;
-  report.place = fmt::format("{} ranks on {} host{}", options.query.n, options.hosts,
-                             options.hosts == 1 ? "" : "s");
+  report.place =
+      fmt::format("{} on {}", counted(options.query.n, "rank"), counted(options.hosts, "host"));
   report.faults = options.fault_texts;
   if (options.query.n != run.ranks)
     report.notes.push_back(
-        fmt::format("recorded with {} ranks, simulated with {}: whole buffers keep their sizes",
-                    run.ranks, options.query.n));
+        fmt::format("recorded with {}, simulated with {}: whole buffers keep their sizes",
+                    counted(run.ranks, "rank"), options.query.n));
   std::vector<KindRow> kinds;
   for (const CallKind& kind : run.kinds) {
     KindRow& one = kinds.emplace_back(row_for(options, kind.call, placed));

@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tools/counted.h"
 #include "tools/prediction.h"
 
 namespace ringwood::tools {
@@ -54,9 +55,7 @@ std::string row_line(const SimulateOptions& options, const SimulatedRow& row) {
     return fmt::format(" {:>12} {:>8.2f} {:>8.2f}", micros_of(row, seconds), b.algorithm, b.bus);
   };
   line += times(row.healthy.seconds);
-  if (row.faulty)
-    line += times(row.faulty->seconds) +
-            fmt::format(" {:>6.2f}", row.faulty->seconds / row.healthy.seconds);
+  if (row.faulty) line += times(row.faulty->seconds) + fmt::format(" {:>6}", factor_of(row));
   if (options.seeds > 1)
     for (const double part : {0.1, 0.5, 0.9})
       line += fmt::format(" {:>12}", micros(percentile(row.by_seed, part)));
@@ -140,6 +139,11 @@ Json row_json(const SimulateOptions& options, const SimulatedRow& row) {
 
 }  // namespace
 
+std::string factor_of(const SimulatedRow& row) {
+  if (row.healthy.seconds <= 0) return "-";
+  return fmt::format("{:.2f}", row.outcome().seconds / row.healthy.seconds);
+}
+
 std::string advice(const SimulateOptions& options, const std::vector<SimulatedRow>& rows) {
   const SimulatedRow* const best = best_of(rows, false);
   if (!best) return "nothing was simulated";
@@ -178,16 +182,15 @@ int ranks_of_an_island(const SimulateOptions& options) {
 
 std::string network_line(const SimulateOptions& options) {
   const NetworkShape& shape = options.shape;
-  std::string line =
-      fmt::format("{} rail{} of {:.4g} GB/s a host, {}", shape.rails, shape.rails == 1 ? "" : "s",
-                  options.machine.net.nic / shape.rails / 1e9,
-                  shape.use == RailUse::striped ? "striped" : "one for each rank");
+  std::string line = fmt::format("{} of {:.4g} GB/s a host, {}", counted(shape.rails, "rail"),
+                                 options.machine.net.nic / shape.rails / 1e9,
+                                 shape.use == RailUse::striped ? "striped" : "one for each rank");
   if (shape.uplinks > 0)
-    line += fmt::format(", leaves of {} hosts with {} uplink{} for each rail", shape.leaf,
-                        shape.uplinks, shape.uplinks == 1 ? "" : "s");
+    line += fmt::format(", leaves of {} with {} for each rail", counted(shape.leaf, "host"),
+                        counted(shape.uplinks, "uplink"));
   if (shape.pod > 0)
-    line += fmt::format(", pods of {} leaves with {} uplink{} for each rail", shape.pod,
-                        shape.pod_uplinks, shape.pod_uplinks == 1 ? "" : "s");
+    line += fmt::format(", pods of {} with {} for each rail", counted(shape.pod, "leaf", "leaves"),
+                        counted(shape.pod_uplinks, "uplink"));
   if (shape.queue_pairs > 1 && !shape.adaptive)
     line += fmt::format(", {} queue pairs", shape.queue_pairs);
   if (shape.uplinks > 0)
@@ -198,8 +201,9 @@ std::string network_line(const SimulateOptions& options) {
     line += fmt::format(", {:.4g} GB/s from a host to another one",
                         options.machine.net.nic * shape.pair / 1e9);
   if (options.machine.has_devices())
-    line += fmt::format(", GPUs with {:.4g} GB/s to each other in islands of {} ranks",
-                        options.machine.device.rate / 1e9, ranks_of_an_island(options));
+    line += fmt::format(", GPUs with {:.4g} GB/s to each other in islands of {}",
+                        options.machine.device.rate / 1e9,
+                        counted(ranks_of_an_island(options), "rank"));
   return line;
 }
 
@@ -228,10 +232,10 @@ Bandwidth bandwidth_of(const SimulateOptions& options, double seconds) {
 std::string print_table(const SimulateOptions& options, const std::vector<SimulatedRow>& rows) {
   const ModelQuery& q = options.query;
   std::string text = fmt::format(
-      "# ringwood {} simulate: {} of {} bytes, {}, {} ranks on {} host{}, {}\n"
+      "# ringwood {} simulate: {} of {} bytes, {}, {} on {}, {}\n"
       "# network: {}\n",
-      RINGWOOD_VERSION, to_string(q.collective), options.bytes, to_string(q.type), q.n,
-      options.hosts, options.hosts == 1 ? "" : "s", cores_of(options.machine),
+      RINGWOOD_VERSION, to_string(q.collective), options.bytes, to_string(q.type),
+      counted(q.n, "rank"), counted(options.hosts, "host"), cores_of(options.machine),
       network_line(options));
   if (options.faults.any())
     text += fmt::format("# faults: {}\n", fmt::join(options.fault_texts, ", "));

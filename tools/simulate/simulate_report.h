@@ -22,6 +22,8 @@ const SimulatedRow* taken_of(const std::vector<SimulatedRow>& rows);
 
 // One sentence: what is best, and what the faults change.
 std::string advice(const SimulateOptions& options, const std::vector<SimulatedRow>& rows);
+// How many times as long the faults make it; "-" where it takes no time without them.
+std::string factor_of(const SimulatedRow& row);
 // Rails, leaves, islands: what the simulated network is.
 std::string network_line(const SimulateOptions& options);
 

@@ -56,10 +56,13 @@ std::optional<PortFault> read_port(Reader& reader) {
 }
 
 // A fraction of what is healthy: 0.5, 0.01.
+// Less is as good as dead, and times would overflow.
+constexpr double kLeastFraction = 1e-6;
+
 std::optional<double> read_fraction(Reader& reader) {
   if (!reader.skip("=")) return {};
   const auto value = reader.real();
-  return value && *value > 0 && *value <= 1 && reader.at_end() ? value : std::nullopt;
+  return value && *value >= kLeastFraction && *value <= 1 && reader.at_end() ? value : std::nullopt;
 }
 
 // Two faults of one thing would need a third number, which nobody has said: both at once, or the
@@ -133,7 +136,7 @@ void add_slow_port(Faults& faults, std::string_view text) {
   else if (port && reader.skip("/in"))
     port->way = PortWay::in;
   const auto rate = port ? read_fraction(reader) : std::nullopt;
-  if (!rate) refuse("--slow", text, "host7/rail1=0.5, with a fraction above 0 and up to 1");
+  if (!rate) refuse("--slow", text, "host7/rail1=0.5, with a fraction from 0.000001 to 1");
   port->rate = *rate;
   add_port(faults, *port, "--slow", text);
 }
@@ -148,7 +151,7 @@ void add_slow_link(Faults& faults, std::string_view text) {
   if (!rate || *from == *to)
     refuse("--slow-link", text,
            "host2-host3=0.25 or host2-host3/rail1=0.25, from one host to another one, with a "
-           "fraction above 0 and up to 1");
+           "fraction from 0.000001 to 1");
   for (const PairFault& other : faults.links)
     if (other.from == *from && other.to == *to && overlap(other.rail, *rail))
       refuse_second("--slow-link", text, fmt::format("host{}-host{}", *from, *to));
@@ -185,7 +188,7 @@ void add_slow_rank(Faults& faults, std::string_view text) {
   Reader reader(text);
   const auto rank = read_rank(reader);
   const auto part = rank ? read_fraction(reader) : std::nullopt;
-  if (!part) refuse("--slow-rank", text, "rank5=0.1, with a fraction above 0 and up to 1");
+  if (!part) refuse("--slow-rank", text, "rank5=0.1, with a fraction from 0.000001 to 1");
   add_rank(faults.slow, {*rank, *part}, "--slow-rank", text);
 }
 

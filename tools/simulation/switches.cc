@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "tools/counted.h"
 #include "tools/simulation/network.h"
 #include "transports/base/error.h"
 
@@ -24,12 +25,8 @@ uint64_t mix(uint64_t x) {
 constexpr uint64_t kApart = 0x9e3779b97f4a7c15u;
 
 const char* word(UplinkTier tier) { return tier == UplinkTier::leaf ? "leaf" : "pod"; }
-std::string counted(int number, const char* one, const char* many) {
-  return fmt::format("{} {}", number, number == 1 ? one : many);
-}
-std::string counted(UplinkTier tier, int number) {
-  return tier == UplinkTier::leaf ? counted(number, "leaf", "leaves")
-                                  : counted(number, "pod", "pods");
+std::string parts_of(UplinkTier tier, int number) {
+  return tier == UplinkTier::leaf ? counted(number, "leaf", "leaves") : counted(number, "pod");
 }
 
 // Of a tier, up and down.
@@ -64,8 +61,8 @@ void Switches::add_tier(UplinkTier name, int hosts, int uplinks, int all_hosts) 
   const int64_t links = int64_t{2} * parts * rails_ * uplinks;
   if (links > kMaxUplinks)
     refuse(fmt::format("{} of {} on {} are more than the {} million that are simulated",
-                       counted(uplinks, "uplink", "uplinks"), counted(name, parts),
-                       counted(rails_, "rail", "rails"), kMaxUplinks / 2'000'000));
+                       counted(uplinks, "uplink"), parts_of(name, parts), counted(rails_, "rail"),
+                       kMaxUplinks / 2'000'000));
   tiers_.push_back({name, hosts, uplinks, parts, first, std::vector<char>(parts, false)});
   rates_.resize(rates_.size() + static_cast<size_t>(links), 1.0 / rails_);
 }
@@ -79,11 +76,10 @@ void Switches::kill(const UplinkFault& fault) {
                        leaf ? "hosts" : "leaves"));
   if (fault.part >= tier->parts || fault.rail >= rails_ || fault.last >= tier->uplinks)
     refuse(
-        fmt::format("there is no {0}{1}/rail{2}/{3}: there are {4}, {5}, and {6} of a {0} on each "
+        fmt::format("there is no {0}{1}/rail{2}/{3} among {4}, {5}, and {6} of a {0} on each "
                     "(--{0}, --rails, --{7}uplinks)",
-                    name, fault.part, fault.rail, fault.last, counted(fault.tier, tier->parts),
-                    counted(rails_, "rail", "rails"), counted(tier->uplinks, "uplink", "uplinks"),
-                    leaf ? "" : "pod-"));
+                    name, fault.part, fault.rail, fault.last, parts_of(fault.tier, tier->parts),
+                    counted(rails_, "rail"), counted(tier->uplinks, "uplink"), leaf ? "" : "pod-"));
   for (int u = fault.first; u <= fault.last; ++u)
     for (const bool down : {false, true}) rates_[link(*tier, fault.part, fault.rail, u, down)] = 0;
   tier->lame[fault.part] = true;

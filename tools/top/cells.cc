@@ -1,4 +1,5 @@
 #include "tools/top/cells.h"
+#include "tools/counted.h"
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -20,7 +21,7 @@ std::string path_text(const PathRate& one) {
   if (!one.path.port.empty()) text += " " + one.path.port;
   if (!one.path.up) return text + " DOWN";
   if (one.path.transport == "shm" || one.path.transport == "loopback")
-    return fmt::format("{} to {} rank{}", text, one.path.peers, one.path.peers == 1 ? "" : "s");
+    return fmt::format("{} to {}", text, counted(one.path.peers, "rank"));
   text += fmt::format(" {} GB/s", rate_text(one.bytes_per_s));
   if (one.retransmissions_per_s > 0)
     text += fmt::format(" ({:.0f} retransmissions/s)", one.retransmissions_per_s);

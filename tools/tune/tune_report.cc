@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "tools/counted.h"
 #include "tools/report/html_report.h"
 #include "transports/base/error.h"
 
@@ -271,8 +272,8 @@ void TuneReport::end(const std::vector<TunedCollective>& all, const TuneSummary&
              "# {} sizes have another choice, {} keep the default, {} not measured; {:.0f} s\n",
              s.changed, s.kept, s.skipped, s.seconds);
   if (s.wrong > 0)
-    fmt::print(table_, "# {} contender{} had wrong results and {} not in the file\n", s.wrong,
-               s.wrong == 1 ? "" : "s", s.wrong == 1 ? "is" : "are");
+    fmt::print(table_, "# {} had wrong results and {} not in the file\n",
+               counted(s.wrong, "contender"), s.wrong == 1 ? "is" : "are");
   if (s.wrong_defaults > 0)
     fmt::print(table_,
                "# WRONG: the default gave wrong results at {} of the sizes, for which nothing is "

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 
+#include "tools/counted.h"
 #include "tools/doctor/rules/facts.h"
 
 namespace ringwood::tools::doctor {
@@ -91,14 +92,14 @@ void look_bond(const Snapshot& snapshot, Sink& sink) {
       commands.push_back(fmt::format("echo layer3+4 >/sys/class/net/{}/bonding/xmit_hash_policy",
                                      interface->name));
     // Cards that join ports by themselves spread queue pairs whatever the policy is.
-    sink.add(pairs < members ? Severity::warning : Severity::note, snapshot.host,
-             fmt::format("{} is {} ({}) of {} members, with {} queue pair{} for each peer{}",
-                         name_of(*port), interface->name, interface->bond->mode, members, pairs,
-                         pairs == 1 ? "" : "s",
-                         by_address ? " and a hash of MAC addresses (layer2), which are the same "
-                                      "for all of them"
-                                    : ""),
-             commands);
+    sink.add(
+        pairs < members ? Severity::warning : Severity::note, snapshot.host,
+        fmt::format("{} is {} ({}) of {} members, with {} for each peer{}", name_of(*port),
+                    interface->name, interface->bond->mode, members, counted(pairs, "queue pair"),
+                    by_address ? " and a hash of MAC addresses (layer2), which are the same "
+                                 "for all of them"
+                               : ""),
+        commands);
   }
 }
 

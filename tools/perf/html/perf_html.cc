@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 
+#include "tools/counted.h"
 #include "tools/perf/html/perf_compare.h"
 #include "tools/perf/html/perf_html_facts.h"
 #include "tools/perf/html/perf_html_verdicts.h"
@@ -225,9 +226,8 @@ HtmlReport::Head head_of(const PerfOptions& perf, const std::vector<Row>& rows,
   const std::string several = collectives.size() > 3
                                   ? fmt::format("{} collectives", collectives.size())
                                   : fmt::format("{}", fmt::join(collectives, ", "));
-  const std::string place =
-      fmt::format("{} rank{} on {} host{}", ranks, ranks == 1 ? "" : "s",
-                  std::max<size_t>(1, facts.hosts.size()), facts.hosts.size() > 1 ? "s" : "");
+  const std::string place = fmt::format("{} on {}", counted(ranks, "rank"),
+                                        counted(std::max<size_t>(1, facts.hosts.size()), "host"));
   return {several,
           place,
           {{"date", date_now()},

@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 
+#include "tools/counted.h"
 #include "tools/perf/html/perf_sweeps.h"
 
 namespace ringwood::tools {
@@ -289,10 +290,6 @@ class SweepJudge final {
   std::vector<PerfFinding> found_;
 };
 
-std::string counted(size_t count, const char* one, const char* many) {
-  return fmt::format("{} {}", count, count == 1 ? one : many);
-}
-
 // Of a symptom, the worst first: those after the third become one.
 void shorten(std::vector<PerfFinding>& same) {
   if (same.size() <= kMaxSentences) return;
@@ -339,7 +336,7 @@ std::string nothing_found(const std::vector<Row>& rows,
   return fmt::format(
       "Nothing stands out: looked at were {} of {}, with the predictions, the spread and the skew "
       "of the ranks, and the bandwidth beside its peak{}{}.",
-      counted(sizes, "size", "sizes"), counted(sweeps.size(), "sweep", "sweeps"),
+      counted(sizes, "size"), counted(sweeps.size(), "sweep"),
       compared ? ", the other algorithms" : "", earlier.empty() ? "" : ", earlier results");
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "tools/counted.h"
 #include "tools/perf/perf_environment.h"
 #include "transports/base/host.h"
 
@@ -109,9 +110,7 @@ SoakReport::SoakReport(const ReportOptions& options, int ranks, const std::strin
       started_(date_now()) {
   fmt::print(table_, "# {}{}\n# from {}, {}, a line every {:g} s; Ctrl-C ends it with the totals\n",
              head_of_report(ranks), remarks, started_,
-             tables == 0 ? "until stopped"
-                         : fmt::format("the table {} time{}", tables, tables == 1 ? "" : "s"),
-             interval_s);
+             tables == 0 ? "until stopped" : "the table " + counted(tables, "time"), interval_s);
   if (const std::string left = lines_.left_out(); !left.empty()) fmt::print(table_, "# {}\n", left);
   lines_.write_head();
   std::fflush(table_);
@@ -173,9 +172,9 @@ void SoakReport::write_totals(const SoakEnd& end) {
     wrong += total.wrong.value_or(0);
     checked |= total.wrong.has_value();
   }
-  fmt::print(table_, "# {} after {}: {} interval{}, {} operations\n",
-             end.stopped ? "Stopped" : "Ended", print_duration(end.seconds), intervals_,
-             intervals_ == 1 ? "" : "s", operations);
+  fmt::print(table_, "# {} after {}: {}, {}\n", end.stopped ? "Stopped" : "Ended",
+             print_duration(end.seconds), counted(intervals_, "interval"),
+             counted(operations, "operation"));
   for (const Total& total : totals_)
     lines_.write_row('#', cells_of({total.call, total.times, total.skews, end.seconds, total.wrong,
                                     most_often(total.last), most_often(total.slowest),
