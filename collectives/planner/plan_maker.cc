@@ -19,7 +19,7 @@ PlanMaker::PlanMaker(int rank, int n, std::shared_ptr<const Tuner> tuner, bool s
       tuner_(std::move(tuner)),
       group_(tuner_->group()),
       apart_(all_apart(group_.hosts, n, group_.loopback)),
-      size_(group_.size(n)),
+      group_size_(group_.size(n)),
       slots_(slots),
       epoch_(epoch),
       hosts_(hosts_of({0, n, 0, group_.hosts})),

@@ -49,7 +49,7 @@ class PlanMaker final {
   Source source(const CollectiveArgs& args, const TuningChoice& choice) const;
   Schedule schedule(const Source& source, int rank, int root) const;
   Protocol protocol(const Source& source, const CollectiveArgs& args, int segments) const;
-  Wire wire_of(WireFormat format) const { return {format, group_.hosts, apart_, size_}; }
+  Wire wire_of(WireFormat format) const { return {format, group_.hosts, apart_, group_size_}; }
   void check_own(const PlanKey& key) const;
   std::shared_ptr<Plan> make_exact(const Source& source, const PlanKey& key,
                                    const TuningChoice& choice, int rank);
@@ -66,7 +66,7 @@ class PlanMaker final {
   const std::shared_ptr<const Tuner> tuner_;
   const GroupFacts& group_;  // of the tuner
   const bool apart_;         // every message goes through sockets
-  const GroupSize size_;
+  const GroupSize group_size_;
   const bool slots_;
   const uint32_t epoch_;
   const Hosts hosts_, nodes_;
