@@ -49,7 +49,8 @@ inline constexpr size_t kMaxTracedSteps = 4 << 20;
 
 // `all`: verified schedules of a reducing collective.
 Sums trace_sums(Collective collective, GroupSchedules all);
-// Sums::accumulations_agree alone, in 1 byte for each step of a distinct list.
+// Sums::accumulations_agree alone, without what each step adds. Memory: 1 byte for each step of a
+// distinct list, and what the interpreter has (interpret.h).
 bool accumulations_agree(Collective collective, GroupSchedules all);
 
 }  // namespace ringwood

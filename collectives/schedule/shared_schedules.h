@@ -16,7 +16,7 @@
 // rules rename chunks one to one, and peers one to one.
 //
 // Memory: that of the steps of each distinct list (step_runs.h), and 8 bytes for each rank. add() is
-// linear in the steps of the schedule (times kCompared at most).
+// linear in the steps of the schedule (times kCompared at most, and the time that reading one takes).
 // Not thread safe while add() runs; else any thread.
 #pragma once
 
