@@ -216,8 +216,7 @@ void add_explain_command(CLI::App& app) {
   };
   add("collective", typed->words.collective, "COLLECTIVE", "all_reduce, broadcast, ...")
       ->required();
-  add("bytes", typed->words.bytes, "BYTES", "512, 64K, 16M; of the whole buffer, or of n blocks")
-      ->required();
+  add("bytes", typed->words.bytes, "BYTES", "512, 64K, 16M; of the whole buffer, or of n blocks");
   add_shape(*command, typed->shape);
   add("--nodes", typed->nodes, "N", "memory nodes of each host (1)")->check(whole(1, 256));
   add("--cores", typed->cores, "N",

@@ -57,7 +57,10 @@ ModelQuery parse_query(const QueryWords& words, int n) {
   q.op = parse_reduce_op(words.op);
   require_supported(q.collective, q.type, q.op);
   q.n = n;
-  q.bytes = parse_bytes("BYTES", words.bytes);
+  if (!words.bytes.empty())
+    q.bytes = parse_bytes("BYTES", words.bytes);
+  else if (moves_data(q.collective))
+    refuse(fmt::format("bytes is required, as in {} 64M", words.collective));
   if (in_blocks(q.collective)) {
     const size_t count = q.bytes / static_cast<size_t>(q.n) / size_of(q.type);
     q.bytes = std::max<size_t>(1, count) * size_of(q.type);

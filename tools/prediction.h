@@ -15,7 +15,7 @@
 
 namespace ringwood::tools {
 
-// A collective, as it is typed.
+// A collective, as it is typed. One that moves no data needs no bytes.
 struct QueryWords {
   std::string collective, bytes, type = "float32", op = "sum";
 };

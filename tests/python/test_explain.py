@@ -64,6 +64,13 @@ def test_blocks_have_at_least_one_element(collective):
     assert all(c["time_us"] is None or c["time_us"] > 1 for c in report["candidates"])
 
 
+@pytest.mark.parametrize("command", ["explain", "simulate"])
+def test_a_barrier_needs_no_bytes(command):
+    place = ["--hosts", "2x2", "--parameters", "default"]
+    bare, typed = (run(command, "barrier", *bytes, *place) for bytes in ([], ["0"]))
+    assert bare.returncode == 0 and bare.stdout == typed.stdout
+
+
 def test_the_table_begins_with_the_choice():
     done = run("explain", "all_reduce", "1M", "--ranks", "4", "--parameters", "default")
     assert (done.returncode, done.stderr) == (0, "")

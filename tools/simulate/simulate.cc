@@ -256,9 +256,8 @@ void run(RawArguments& typed, CLI::App& command) {
   require_page(typed.page);
   if (!typed.like.empty()) use_like(typed, command);
   if (!typed.replay.empty()) return run_replay(typed, command);
-  if (typed.words.bytes.empty())
-    refuse(fmt::format("{} is required, as in ringwood simulate all_reduce 64M; or --replay",
-                       typed.words.collective.empty() ? "collective" : "bytes"));
+  if (typed.words.collective.empty())
+    refuse("collective is required, as in ringwood simulate all_reduce 64M; or --replay");
   run_simulate(typed);
 }
 
