@@ -257,8 +257,6 @@ void use_network(const NetworkWords& words, Parameters& parameters) {
   if (words.slow.empty()) return;
   Faults faults;
   for (const std::string& text : words.slow) add_slow_port(faults, text);
-  net.exceptions.clear();
-  std::map<std::pair<int, int>, double> rates;  // by host and rail
   for (size_t i = 0; i < faults.ports.size(); ++i) {
     const PortFault& port = faults.ports[i];
     if (port.host >= hosts)
@@ -267,14 +265,11 @@ void use_network(const NetworkWords& words, Parameters& parameters) {
     if (port.rail >= net.rails)
       refuse(fmt::format("--slow: host{} has no rail{}: its last one is rail{}", port.host,
                          port.rail, net.rails - 1));
-    double& rate = rates.try_emplace({port.host, port.rail}, 1.0).first->second;
-    rate = std::min(rate, port.rate);
     // Measured rates are those of both ways.
     if (port.way != PortWay::both)
       parameters.unknown.push_back(fmt::format("the direction of slow {}", words.slow[i]));
   }
-  for (const auto& [at, rate] : rates)
-    net.exceptions.push_back({at.first, rate, fmt::format("host{}", at.first), at.second});
+  net.exceptions = exceptions_of(faults.ports);
   if (net.exceptions.size() > kMaxExceptions)
     refuse(fmt::format("--slow: more than {} slow ports", kMaxExceptions));
   parameters.typed.emplace_back("exceptions");

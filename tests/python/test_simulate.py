@@ -88,6 +88,16 @@ def test_each_fault_costs_something(fault):
         assert row["time_us_with_faults"] > 20e3
 
 
+def test_the_row_for_a_known_slow_port_is_among_the_others():
+    place = ["all_reduce", "1M", "--hosts", "4x2", "--slow", "host3=0.5", "--parameters", "default"]
+    told = json.loads(run("explain", *place, "--json").stdout)
+    (known,) = [row for row in told["candidates"] if row["chosen"]]
+    rows = {(row["algorithm"], row["segments"]): row for row in simulated(*place)["rows"]}
+    row = rows[known["algorithm"], known["segments"]]
+    assert row["time_us_with_faults"] == min(r["time_us_with_faults"] for r in rows.values())
+    assert not row["chosen"], "without the fault it is chosen as well: take another case"
+
+
 def test_a_slow_link_is_named_and_delays_only_what_passes_it():
     place = ["all_reduce", "64M", "--hosts", "4", "--parameters", "default", "-a", "ring"]
     (there,) = simulated(*place, "--slow-link", "host2-host3=0.25")["rows"]

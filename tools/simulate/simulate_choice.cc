@@ -52,6 +52,38 @@ std::vector<Candidate> candidates_of(const SimulateOptions& options, const Model
   return candidates;
 }
 
+// Of a candidate, not simulated yet.
+SimulatedRow row_of(const Candidate& c) {
+  SimulatedRow row;
+  row.algorithm = c.algorithm;
+  row.segments = c.segments;
+  row.wire = c.wire;
+  row.chosen = c.chosen;
+  row.estimate = c.seconds;
+  return row;
+}
+
+// What would be taken if slow ports were known, among the others.
+void add_for_slow_ports(const SimulateOptions& options, ModelQuery query,
+                        std::vector<SimulatedRow>& rows) {
+  MachineModel machine = options.machine;
+  if (!machine.net.exceptions.empty()) return;  // some are known
+  machine.net.exceptions = exceptions_of(options.faults.ports);
+  if (machine.net.exceptions.empty() || machine.net.exceptions.size() > kMaxExceptions) return;
+  query.machine = &machine;
+  Options knobs = options.knobs;
+  knobs.algorithm.clear();
+  for (Candidate& c : explain(query, knobs, "", options.segments)) {
+    if (!std::exchange(c.chosen, false)) continue;
+    SimulatedRow row = row_of(c);
+    const auto same = std::ranges::find(rows, row.name(), &SimulatedRow::name);
+    if (same == rows.end())
+      rows.push_back(std::move(row));
+    else if (!same->chosen)
+      *same = std::move(row);
+  }
+}
+
 }  // namespace
 
 std::vector<SimulatedRow> rows_of(const SimulateOptions& options) {
@@ -67,12 +99,7 @@ std::vector<SimulatedRow> rows_of(const SimulateOptions& options) {
     const bool better =
         row.algorithm.empty() || c.chosen || (!row.chosen && c.seconds < row.estimate);
     if (!better) continue;
-    row = {};
-    row.algorithm = c.algorithm;
-    row.segments = c.segments;
-    row.wire = c.wire;
-    row.chosen = c.chosen;
-    row.estimate = c.seconds;
+    row = row_of(c);
   }
   std::vector<SimulatedRow> rows;
   for (auto& [name, row] : best)
@@ -85,6 +112,7 @@ std::vector<SimulatedRow> rows_of(const SimulateOptions& options) {
     return !row.chosen && row.estimate > least * kSensible;
   });
   rows.resize(std::min(rows.size(), kMaxSensible));
+  add_for_slow_ports(options, query, rows);
   return rows;
 }
 

@@ -1,8 +1,11 @@
 #include "tools/simulation/faults.h"
 
+#include <algorithm>
 #include <charconv>
+#include <map>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -113,6 +116,19 @@ void require_ranks(const Faults& faults, int n) {
       if (fault.rank >= n)
         throw Error(ErrorCode::invalid_argument,
                     fmt::format("there is no rank{}: the last one is rank{}", fault.rank, n - 1));
+}
+
+std::vector<HostException> exceptions_of(const std::vector<PortFault>& ports) {
+  std::map<std::pair<int, int>, double> rates;  // by host and rail
+  for (const PortFault& port : ports) {
+    if (port.rate <= 0) continue;
+    double& rate = rates.try_emplace({port.host, port.rail}, 1.0).first->second;
+    rate = std::min(rate, port.rate);
+  }
+  std::vector<HostException> found;
+  for (const auto& [at, rate] : rates)
+    found.push_back({at.first, rate, fmt::format("host{}", at.first), at.second});
+  return found;
 }
 
 double parse_seconds(std::string_view what, std::string_view text) {

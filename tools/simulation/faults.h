@@ -19,6 +19,8 @@
 #include <string_view>
 #include <vector>
 
+#include "collectives/tuner/machine/machine_model.h"
+
 namespace ringwood {
 
 enum class PortWay : uint8_t { both, out, in };
@@ -64,6 +66,9 @@ void add_dead_port(Faults& faults, std::string_view text);
 void add_dead_uplink(Faults& faults, std::string_view text);
 void add_slow_rank(Faults& faults, std::string_view text);
 void add_late_rank(Faults& faults, std::string_view text);
+
+// What a machine model knows of slow ports: the lower rate of both ways, and nothing of dead ones.
+std::vector<HostException> exceptions_of(const std::vector<PortFault>& ports);
 
 // "5ms", "2.5us": seconds. `what` is for the error: throws Error(invalid_argument).
 double parse_seconds(std::string_view what, std::string_view text);
