@@ -15,8 +15,8 @@
 // All ranks of a list have one graph (graph.h) and one order of messages on links, because the
 // rules rename chunks one to one, and peers one to one.
 //
-// Memory: that of the steps of each distinct list (step_runs.h), and 8 bytes for each rank. add() is
-// linear in the steps of the schedule (times kCompared at most, and the time that reading one takes).
+// Memory: that of the steps of each distinct list (step_runs.h), and 8 bytes for each rank. add()
+// reads each step of the schedule, and of kCompared lists at most.
 // Not thread safe while add() runs; else any thread.
 #pragma once
 

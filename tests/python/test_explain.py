@@ -67,7 +67,7 @@ def test_blocks_have_at_least_one_element(collective):
 @pytest.mark.parametrize("command", ["explain", "simulate"])
 def test_a_barrier_needs_no_bytes(command):
     place = ["--hosts", "2x2", "--parameters", "default"]
-    bare, typed = (run(command, "barrier", *bytes, *place) for bytes in ([], ["0"]))
+    bare, typed = (run(command, "barrier", *size, *place) for size in ([], ["0"]))
     assert bare.returncode == 0 and bare.stdout == typed.stdout
 
 

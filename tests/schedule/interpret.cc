@@ -129,7 +129,7 @@ void expect_the_same(const SharedSchedules& shared, const std::vector<Schedule>&
   }
 }
 
-// What is stored as runs is what was stored: of steps one by one, in long runs, and with any numbers.
+// What is read is what was stored: steps one by one, in long runs, and with any numbers.
 TEST(StepRuns, ReadWhatWasStored) {
   const auto expect = [](const std::vector<Step>& steps) {
     const StepRuns runs(steps);
@@ -146,7 +146,7 @@ TEST(StepRuns, ReadWhatWasStored) {
   for (int i = 0; i < 100; ++i)
     steps.push_back({StepKind::recv_reduce, 7, {2 * i, 3}, {}, i % 50 > 0});
   steps.push_back({StepKind::copy, -1, {5}, {6}});
-  for (int i = 0; i < 100; ++i) steps.push_back({StepKind::recv, i, {i, 1 + i / 60}});
+  for (int i = 0; i < 100; ++i) steps.push_back({StepKind::recv, i, {i, 1 + i / 60}, {}});
   expect(steps);
   std::mt19937 random(1);
   for (Step& step : steps) step.peer = static_cast<int>(random());

@@ -60,12 +60,12 @@ std::optional<PortFault> read_port(Reader& reader) {
 
 // A fraction of what is healthy: 0.5, 0.01.
 // Less is as good as dead, and times would overflow.
-constexpr double kLeastFraction = 1e-6;
+constexpr double kMinFraction = 1e-6;
 
 std::optional<double> read_fraction(Reader& reader) {
   if (!reader.skip("=")) return {};
   const auto value = reader.real();
-  return value && *value >= kLeastFraction && *value <= 1 && reader.at_end() ? value : std::nullopt;
+  return value && *value >= kMinFraction && *value <= 1 && reader.at_end() ? value : std::nullopt;
 }
 
 // Two faults of one thing would need a third number, which nobody has said: both at once, or the

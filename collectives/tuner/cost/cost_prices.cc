@@ -29,8 +29,8 @@ constexpr double kEagerSlot = 192;
 
 // Of a post, at the receiver: data that does not fit into its preamble is read with it, but is a
 // receive of its own. Over loopback, with a core for each of 2 ranks, 32 to 256 bytes take 0 to 0.5
-// of a post more than 16, and 512 bytes 0.8 to 0.9; with shared cores, 512 bytes among 4 and 8 hosts
-// 0.4 to 0.8.
+// of a post more than 16, and 512 bytes 0.8 to 0.9; with shared cores, 512 bytes among 4 and 8
+// hosts 0.4 to 0.8.
 constexpr double kReadApart = 0.4;
 
 // Of a message's post, where messages from all ranks arrive at once on hosts that share their
