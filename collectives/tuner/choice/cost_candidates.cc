@@ -48,6 +48,7 @@ class Contest {
     if (query_.rounding == CandidateQuery::Rounding::once) keep_those_that_add_once();
     contend();
     refine();
+    reconsider();
     mark_chosen(min_regret());
     chosen_ = true;
     for (const size_t i : judged_)
@@ -148,28 +149,51 @@ class Contest {
         waiting.insert(with_key(i));
         continue;
       }
-      const bool worth_it =
-          segments == 1 || (expected(i) * times <= most * kFarOff && may_gain_by_segments(i));
-      judge(i, judge_.within_budget(built_[entries_[i].built]) && worth_it);
-      judged_.push_back(i);
-      best_ = std::min(best_, candidates_[i].seconds * times);
-      best_zero_copy_ = std::min(best_zero_copy_, candidates_[i].zero_copy_seconds * times);
+      weigh(i, most);
     }
   }
 
+  // `most`: what the best takes, as far as is known.
+  void weigh(size_t i, double most) {
+    const double times = candidates_[i].handicap;
+    const bool worth_it = candidates_[i].segments == 1 ||
+                          (expected(i) * times <= most * kFarOff && may_gain_by_segments(i));
+    judge(i, judge_.within_budget(built_[entries_[i].built]) && worth_it);
+    judged_.push_back(i);
+    best_ = std::min(best_, candidates_[i].seconds * times);
+    best_zero_copy_ = std::min(best_zero_copy_, candidates_[i].zero_copy_seconds * times);
+  }
+
+  // Those that were beaten only by what, looked at again, takes longer.
+  void reconsider() {
+    const double most = best_ * min_regret();
+    const auto beaten = [&](size_t i) {
+      return entries_[i].least * candidates_[i].handicap > most * kMargin;
+    };
+    std::vector<size_t> others;
+    std::erase_if(beaten_, [&](size_t i) {
+      if (!beaten(i)) bind(i);  // after which it may be
+      if (beaten(i)) return false;
+      others.push_back(i);
+      return true;
+    });
+    for (const size_t i : others) weigh(i, most);
+    if (!others.empty()) refine();
+  }
+
   // Once more, and more exactly, those that may be the fastest: what decides between them. On one
-  // host segments gain little.
+  // host, where segments gain little, only what would win otherwise.
   void refine() {
-    if (host_count(machine_) == 1) return;
+    const double nearby = host_count(machine_) == 1 ? 1 : kNearby;
     const auto times = [&](size_t i) { return candidates_[i].seconds * candidates_[i].handicap; };
     std::vector<size_t> left;
     std::ranges::copy_if(judged_, std::back_inserter(left),
-                         [&](size_t i) { return entries_[i].rough; });
+                         [&](size_t i) { return entries_[i].rough && !entries_[i].refined; });
     while (!left.empty()) {
       const auto next = std::ranges::min_element(left, {}, times);
       const size_t i = *next;
       left.erase(next);
-      if (times(i) > best_ * kNearby) return;
+      if (times(i) > best_ * nearby) return;
       Candidate& c = candidates_[i];
       const auto seconds = judge_.refine(built_[entries_[i].built], c.segments, best_);
       if (!seconds && judged_.size() == 1) return;

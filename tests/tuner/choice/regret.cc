@@ -91,7 +91,8 @@ TEST(Regret, NothingIsMuchFasterThanWhatIsChosen) {
       {Collective::all_reduce, 1 << 20},      {Collective::all_gather, 4 << 20},
       {Collective::reduce_scatter, 64 << 20}, {Collective::reduce_scatter, 4 << 20},
       {Collective::broadcast, 256 << 10},     {Collective::broadcast, 64 << 20},
-      {Collective::broadcast, 1 << 20, 256},  {Collective::reduce_scatter, 64 << 10, 256, true}};
+      {Collective::broadcast, 1 << 20, 256},  {Collective::reduce_scatter, 64 << 10, 256, true},
+      {Collective::reduce, 12 << 20, 8}};
   if (kSanitized) cases.resize(2);
   for (const Case& c : cases) {
     MachineModel machine = hosts_of_8(c.n);
