@@ -224,8 +224,8 @@ NetworkShape switches_of(const NetworkWords& words) {
                                words.uplinks, words.oversubscription, shape.leaf);
   if (shape.pod > 0)
     shape.pod_uplinks =
-        uplinks_of("pod-", fmt::format("pods of {} leaves", shape.pod).c_str(), words.pod_uplinks,
-                   words.pod_oversubscription, shape.pod * shape.uplinks);
+        uplinks_of("pod-", ("pods of " + counted(shape.pod, "leaf", "leaves")).c_str(),
+                   words.pod_uplinks, words.pod_oversubscription, shape.pod * shape.uplinks);
   return shape;
 }
 

@@ -58,10 +58,10 @@ std::optional<PortFault> read_port(Reader& reader) {
   return port;
 }
 
-// A fraction of what is healthy: 0.5, 0.01.
 // Less is as good as dead, and times would overflow.
 constexpr double kMinFraction = 1e-6;
 
+// A fraction of what is healthy: 0.5, 0.01.
 std::optional<double> read_fraction(Reader& reader) {
   if (!reader.skip("=")) return {};
   const auto value = reader.real();

@@ -181,27 +181,39 @@ class Contest {
     if (!others.empty()) refine();
   }
 
+  double seconds_of(size_t i) const { return candidates_[i].seconds * candidates_[i].handicap; }
+  double zero_copy_of(size_t i) const {
+    return candidates_[i].zero_copy_seconds * candidates_[i].handicap;
+  }
+
+  // Whether what is known of it decides what is chosen, so that it is to be known exactly.
+  bool decides(size_t i) const {
+    if (host_count(machine_) > 1) return seconds_of(i) <= best_ * kNearby;
+    return seconds_of(i) <= best_ || zero_copy_of(i) <= best_zero_copy_ ||
+           regret(i) <= min_regret() * kMargin;
+  }
+
   // Once more, and more exactly, those that may be the fastest: what decides between them. On one
-  // host, where segments gain little, only what would win otherwise.
+  // host, where segments gain little, only what may be chosen otherwise, and what others are held
+  // against.
   void refine() {
-    const double nearby = host_count(machine_) == 1 ? 1 : kNearby;
-    const auto times = [&](size_t i) { return candidates_[i].seconds * candidates_[i].handicap; };
     std::vector<size_t> left;
     std::ranges::copy_if(judged_, std::back_inserter(left),
                          [&](size_t i) { return entries_[i].rough && !entries_[i].refined; });
     while (!left.empty()) {
-      const auto next = std::ranges::min_element(left, {}, times);
+      const auto next = std::ranges::min_element(
+          left, {}, [&](size_t i) { return std::pair(!decides(i), seconds_of(i)); });
       const size_t i = *next;
       left.erase(next);
-      if (times(i) > best_ * nearby) return;
+      if (!decides(i)) return;
       Candidate& c = candidates_[i];
-      const auto seconds = judge_.refine(built_[entries_[i].built], c.segments, best_);
+      const auto seconds = judge_.refine(built_[entries_[i].built], c.segments, best_, false);
       if (!seconds && judged_.size() == 1) return;
       const double part = std::min(c.zero_copy_seconds / std::max(1e-12, c.seconds),
                                    judge_.shared_part(built_[entries_[i].built]));
       // What is not known better does not win by that.
       c.seconds = seconds ? *seconds : c.seconds * kUnrefined;
-      c.zero_copy_seconds = c.seconds * part;
+      c.zero_copy_seconds = shared_of(i, part);
       c.simulated = seconds && built_[entries_[i].built].profile->direct();
       entries_[i].refined = true;
       for (const size_t k : left)  // what one segment takes says more of several
@@ -209,11 +221,19 @@ class Contest {
           judge(k, false);
       best_ = best_zero_copy_ = kInfinite;
       for (const size_t k : judged_) {
-        best_ = std::min(best_, times(k));
-        best_zero_copy_ =
-            std::min(best_zero_copy_, candidates_[k].zero_copy_seconds * candidates_[k].handicap);
+        best_ = std::min(best_, seconds_of(k));
+        best_zero_copy_ = std::min(best_zero_copy_, zero_copy_of(k));
       }
     }
+  }
+
+  // With shared buffers, of what was refined: on one host, where these decide as well, simulated,
+  // or no less than was known; between hosts that part of what private ones take.
+  double shared_of(size_t i, double part) {
+    const Candidate& c = candidates_[i];
+    if (host_count(machine_) > 1 || !judge_.may_zero_copy()) return c.seconds * part;
+    const auto shared = judge_.refine(built_[entries_[i].built], c.segments, best_, true);
+    return shared ? *shared : std::max(c.zero_copy_seconds, c.seconds * part);
   }
 
   // Else its row in one segment is about as fast, and is preferred.

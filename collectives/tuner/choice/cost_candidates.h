@@ -4,9 +4,10 @@
 // The search has a budget. Candidates are simulated in the order of their lower bounds, those of
 // one segment first; one whose bound is above the best time found cannot win and is not simulated,
 // nor is its schedule bound where what crosses a host's interfaces says so already; and once
-// kMaxWork is used up the rest are judged by estimate. Between hosts, those that may be the fastest
-// then have their segments simulated, as many as a second budget allows, which is larger where the
-// operation takes long itself (judge.h, refine()). What is simulated for a row, in place of all
+// kMaxWork is used up the rest are judged by estimate. Those that may be chosen then have their
+// segments simulated, as many as a second budget allows, which is larger where the operation takes
+// long itself (judge.h, refine()); and where the best time turns out longer, those that it had
+// beaten are judged after all. What is simulated for a row, in place of all
 // ranks where they are many, is said by its profile (row_profile.h). Budgets are counted, not
 // timed, so every rank makes the same choice. Pure.
 #pragma once

@@ -185,12 +185,12 @@ double CostJudge::estimate(BuiltRow& built, int count) {
 
 // So many of a row's segments on this sample.
 std::optional<double> CostJudge::some_of(BuiltRow& built, const RowSample& s, int count,
-                                         int segment_count, size_t most) {
+                                         int segment_count, size_t most, bool zero_copy) {
   if (refining_work_ >= most) return {};
   const auto of_all = static_cast<size_t>(segment_count), some = static_cast<size_t>(count);
   const size_t bytes = count == segment_count ? query_.bytes : query_.bytes / of_all * some;
   const bool one_round = built.one_round && segment_count == 1;
-  Load load = load_of(query_, built, s, bytes, one_round, false);
+  Load load = load_of(query_, built, s, bytes, one_round, zero_copy);
   load.most_work = most - refining_work_;
   const Prediction p = predict(model_of(s, count, load), load, s.placement->machine);
   refining_work_ += p.work + kWorkOfStep * s.steps * some;
@@ -201,20 +201,21 @@ std::optional<double> CostJudge::some_of(BuiltRow& built, const RowSample& s, in
 // are. Each that follows takes about what one of the last of these added; or, once all links of a
 // chain are at work, what the busiest resource needs.
 std::optional<double> CostJudge::segments_of(BuiltRow& built, const RowSample& s, int segment_count,
-                                             size_t most) {
+                                             size_t most, bool zero_copy) {
   constexpr double kAsTheLast = 0.75;
   constexpr int kOfTwo = 8;
   if (refining_work_ >= most) return {};
   const size_t of_one = kWorkOfSimulatedStep * std::max<size_t>(1, s.steps);
   const size_t work = std::min(most - refining_work_, std::max(most / 4, 6 * of_one));
   const auto may = static_cast<int>(std::min<size_t>(work / of_one, kMaxSegments));
-  if (segment_count <= may) return some_of(built, s, segment_count, segment_count, most);
+  if (segment_count <= may) return some_of(built, s, segment_count, segment_count, most, zero_copy);
+  if (zero_copy) return {};  // bounds are those of private buffers
   // The second segment of a tree does not add yet what later ones do.
   int few = segment_count <= kOfTwo ? 1 : 2;
   if (3 * few > may) return {};
   while (6 * few <= may) few *= 2;
-  const std::optional<double> first = some_of(built, s, few, segment_count, most);
-  const std::optional<double> second = some_of(built, s, 2 * few, segment_count, most);
+  const std::optional<double> first = some_of(built, s, few, segment_count, most, zero_copy);
+  const std::optional<double> second = some_of(built, s, 2 * few, segment_count, most, zero_copy);
   if (!first || !second) return {};
   const double busy = built.bounds_of_largest.busy_in(segment_count) / segment_count;
   const double added = std::max((*second - *first) / few, busy);
@@ -225,7 +226,7 @@ bool CostJudge::refine_single(BuiltRow& built, size_t most) {
   Prediction all;
   double of_largest = 0;
   for (const RowSample& s : built.samples()) {
-    const std::optional<double> seconds = some_of(built, s, 1, 1, most);
+    const std::optional<double> seconds = some_of(built, s, 1, 1, most, false);
     if (!seconds) return false;
     if (&s == &built.largest()) of_largest = *seconds;
     all.seconds += s.weight * *seconds;
@@ -237,15 +238,20 @@ bool CostJudge::refine_single(BuiltRow& built, size_t most) {
 }
 
 // Of a row that is extended, segments are simulated on its largest sample: they gain as much there.
-std::optional<double> CostJudge::refine(BuiltRow& built, int segment_count, double seconds) {
+std::optional<double> CostJudge::refine(BuiltRow& built, int segment_count, double seconds,
+                                        bool zero_copy) {
   if (built.samples().empty()) return {};
   const auto most = static_cast<size_t>(
       std::min<double>(kMaxRefiningWork, kRefiningWork + seconds / kSecondsOfWork));
   const bool direct = built.profile->direct();
   const bool is_known = built.single[0] && built.single[0]->simulated;
   if ((segment_count == 1 || !direct) && !is_known && !refine_single(built, most)) return {};
-  if (segment_count == 1) return in_steps(built.single[0]->seconds);
-  const std::optional<double> took = segments_of(built, built.largest(), segment_count, most);
+  if (segment_count == 1) {
+    const Prediction& one = zero_copy ? single(built, true) : *built.single[0];
+    return one.simulated ? std::optional(in_steps(one.seconds)) : std::nullopt;
+  }
+  const std::optional<double> took =
+      segments_of(built, built.largest(), segment_count, most, zero_copy);
   if (!took) return {};
   if (direct) return in_steps(*took);
   return in_steps(*took * built.single[0]->seconds / built.of_largest);

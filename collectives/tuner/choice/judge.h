@@ -44,16 +44,17 @@ class CostJudge final {
   double expected(const BuiltRow& built, int segment_count) const;
   // `worth`: of candidates that take longer with private buffers shared ones are not simulated.
   Times judge(BuiltRow& built, int segment_count, bool may_simulate, double worth);
-  // More exactly, with private buffers, by other work than kMaxWork: what judge() did not simulate
-  // or knows from few segments. Nothing where as much as a choice for operations of this many
-  // seconds may take does not suffice.
-  std::optional<double> refine(BuiltRow& built, int segment_count, double seconds);
+  // More exactly, with private or (`zero_copy`) shared buffers, by other work than kMaxWork: what
+  // judge() did not simulate or knows from few segments. Nothing where as much as a choice for
+  // operations of this many seconds may take does not suffice.
+  std::optional<double> refine(BuiltRow& built, int segment_count, double seconds, bool zero_copy);
   // Of what a row takes with private buffers, what it takes with shared ones, as far as known.
   double shared_part(const BuiltRow& built) const;
 
- private:
   // Whether shared buffers make a difference at all.
   bool may_zero_copy() const;
+
+ private:
   Prediction simulate(BuiltRow& built, int segment_count, size_t bytes, bool zero_copy);
   const Prediction& single(BuiltRow& built, bool zero_copy);
   const Prediction& pair(BuiltRow& built, bool zero_copy);
@@ -64,9 +65,9 @@ class CostJudge final {
   double estimate(BuiltRow& built, int count);
   // `most`: of work, for all that is refined; nothing where that does not suffice.
   std::optional<double> some_of(BuiltRow& built, const RowSample& s, int count, int segment_count,
-                                size_t most);
+                                size_t most, bool zero_copy);
   std::optional<double> segments_of(BuiltRow& built, const RowSample& s, int segment_count,
-                                    size_t most);
+                                    size_t most, bool zero_copy);
   bool refine_single(BuiltRow& built, size_t most);
   Times times_of(BuiltRow& built, int segment_count, bool may_simulate, double worth);
 

@@ -84,7 +84,7 @@ TEST(Regret, NothingIsMuchFasterThanWhatIsChosen) {
     Collective collective;
     size_t bytes;
     int n = 64;
-    bool rdma = false;
+    bool rdma = false, one_host = false;
   };
   std::vector<Case> cases = {
       {Collective::reduce_scatter, 16 << 20}, {Collective::broadcast, 16 << 20},
@@ -92,10 +92,12 @@ TEST(Regret, NothingIsMuchFasterThanWhatIsChosen) {
       {Collective::reduce_scatter, 64 << 20}, {Collective::reduce_scatter, 4 << 20},
       {Collective::broadcast, 256 << 10},     {Collective::broadcast, 64 << 20},
       {Collective::broadcast, 1 << 20, 256},  {Collective::reduce_scatter, 64 << 10, 256, true},
-      {Collective::reduce, 12 << 20, 8}};
+      {Collective::reduce, 12 << 20, 8},      {Collective::broadcast, 640 << 10, 96, false, true}};
   if (kSanitized) cases.resize(2);
   for (const Case& c : cases) {
     MachineModel machine = hosts_of_8(c.n);
+    if (c.one_host) machine.cores = c.n;
+    if (c.one_host) machine = on_hosts(machine, 1, c.n);
     if (c.rdma) use_rdma_prior(machine);
     if (c.rdma) machine.net.nic = 50e9;
     const ModelQuery q = query(c.collective, c.bytes, machine);
