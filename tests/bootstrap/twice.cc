@@ -27,6 +27,11 @@ void meet(std::shared_ptr<Store> store, int rank, int size, std::chrono::millise
   make_mesh(std::move(store), rank, size, options, {});
 }
 
+void meet_in_file(const std::string& path, const ToldStore::Tell& tell, int rank, int size,
+                  std::chrono::milliseconds time) {
+  meet(std::make_shared<ToldStore>(file_store(path), tell), rank, size, time);
+}
+
 // Processes of these ranks; with go() each comes to the store.
 Processes start_in_turn(const std::string& path, const std::vector<int>& ranks, int size,
                         std::chrono::milliseconds time) {
@@ -39,7 +44,28 @@ Processes start_in_turn(const std::string& path, const std::vector<int>& ranks, 
       if (rank != 0 && !call.starts_with("set hello/") && !std::exchange(called, true))
         reporter.say("called");
     };
-    meet(std::make_shared<ToldStore>(file_store(path), tell), rank, size, time);
+    meet_in_file(path, tell, rank, size, time);
+  });
+}
+
+// Two of rank 1. The first does not tell the other before it is let go once more. The other says
+// when its time is over: then it looks at the list for the second time after it has asked for its
+// reply.
+Processes start_the_second_in_a_hurry(const std::string& path, std::chrono::milliseconds time) {
+  return Processes(2, [=](int number, const Reporter& reporter) {
+    reporter.await_go();
+    bool called = false;
+    int looks = 0;
+    const auto tell = [&](const std::string& call) {
+      if (!call.starts_with("set hello/") && !std::exchange(called, true)) reporter.say("called");
+      if (number == 0 && call.starts_with("set welcome/")) {
+        reporter.say("tells");
+        reporter.await_go();
+      }
+      looks = call == "poll arrivals" ? looks + 1 : 0;
+      if (number == 1 && looks == 2) reporter.say("over");
+    };
+    meet_in_file(path, tell, 1, 2, time);
   });
 }
 
@@ -78,6 +104,26 @@ TEST(RankTwice, IsHeardByBothIfRank0NeverComes) {
     const std::string first = all.line(0), second = all.line(1);
     return contains(first, name_of(all, 1)) && contains(first, "rank 1 exists twice") &&
            contains(second, name_of(all, 0)) && contains(second, "rank 1 exists twice");
+  }));
+}
+
+// It hears of the other a moment after its own time.
+TEST(RankTwice, IsHeardByTheSecondIfTheFirstIsSlowToTellIt) {
+  EXPECT_TRUE(with_growing_limit(std::chrono::milliseconds(300), [](auto limit) {
+    TemporaryPath place;
+    Processes all = start_the_second_in_a_hurry(place.path(), limit);
+    for (int number : {0, 1}) {
+      all.go(number);
+      if (all.line(number) != "called") return false;
+    }
+    if (all.line(0) != "tells" || all.line(1) != "over") return false;
+    all.go(0);
+    for (int number : {0, 1}) {
+      const std::string line = all.line(number);
+      if (!contains(line, "rank 1 exists twice") || !contains(line, name_of(all, 1 - number)))
+        return false;
+    }
+    return true;
   }));
 }
 

@@ -35,6 +35,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -83,7 +84,7 @@ class Bootstrap final {
   Welcome ask_for_welcome();
   std::string await_reply();
   bool is_of_this_job(const Hello& hello) const;
-  void end_if_not_alone();
+  std::optional<std::string> reply_if_not_alone();
   void join();
   void end_if_twice();
   Error twice(const std::string& other) const;

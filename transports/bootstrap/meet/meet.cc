@@ -24,7 +24,8 @@ constexpr const char* kIntroductions = "host";
 // Between two looks of a rank that waits for rank 0 whether it is still in the list.
 constexpr Duration kFirstLook = std::chrono::milliseconds(500);
 constexpr Duration kLongestLook = std::chrono::seconds(30);
-// For the first of two processes of a rank to write its introduction.
+// For what the first of two processes of a rank is to write: its introduction, or that it has heard
+// of the other.
 constexpr Duration kFirstOneTime = std::chrono::seconds(5);
 
 std::string to_hex(std::span<const uint8_t> bytes) {
@@ -142,7 +143,7 @@ std::string Bootstrap::await_reply() {
     if (auto text = get_if_there(*root_, key, look)) return *std::move(text);
     if (arrivals_.is_lost(number_)) return "";
     if (deadline_.passed()) {
-      end_if_not_alone();
+      if (auto text = reply_if_not_alone()) return *std::move(text);
       throw missing(absent_with_root());
     }
     // The others hear of rank 0 from the first of them.
@@ -171,16 +172,23 @@ void Bootstrap::await_welcome(std::string& announcement) {
   enter();
 }
 
-// Rank 0 has not come in time. Throws if another process of this rank came later, and tells it:
-// its deadline is later, too.
-void Bootstrap::end_if_not_alone() {
+// Rank 0 has not come in time. If another process of this rank came later, tells it and throws. If
+// one came before, which may have been killed, returns its reply: it says so at the end of its own
+// time, which may be a moment before the end of this one's.
+std::optional<std::string> Bootstrap::reply_if_not_alone() {
+  Duration time = Duration::zero();  // the first has said it already, and has left
   for (const auto& [number, hello] : arrivals_.unserved()) {
-    if (number <= number_ || hello.rank != me_.rank || !is_of_this_job(hello)) continue;
+    if (number == number_ || hello.rank != me_.rank || !is_of_this_job(hello)) continue;
+    if (number < number_) {
+      time = kFirstOneTime;
+      continue;
+    }
     const Error error = twice(process_of(hello));
     if (!arrivals_.has_reply(number))
       arrivals_.reply(number, {false, me_.job, {}, std::nullopt, "", reason_of(error)});
     throw Error(error);
   }
+  return get_if_there(*root_, Arrivals::reply_key(number_), Deadline::after(time));
 }
 
 bool Bootstrap::is_of_this_job(const Hello& hello) const {
