@@ -54,6 +54,12 @@ ModelQuery query_of(const RawArguments& typed, const MachineModel& machine) {
   return q;
 }
 
+// Those that the times are of.
+size_t priced_bytes(ModelQuery q) {
+  q.bytes = size_class(q.bytes);
+  return whole_bytes(q);
+}
+
 nlohmann::ordered_json json_of(const RawArguments& typed, const ModelQuery& q,
                                const std::vector<Candidate>& candidates,
                                const Parameters& parameters, const FoundTuning& tuning) {
@@ -81,6 +87,7 @@ nlohmann::ordered_json json_of(const RawArguments& typed, const ModelQuery& q,
           {"ranks", q.n},
           {"hosts", host_count(*q.machine)},
           {"bytes", whole_bytes(q)},
+          {"priced_bytes", priced_bytes(q)},
           {"dtype", to_string(q.type)},
           {"tuning", tuning.file ? nlohmann::ordered_json(tuning.path) : nullptr},
           {"links", std::move(links)},
@@ -189,11 +196,9 @@ void run_explain(const RawArguments& typed) {
   fmt::print("# ringwood {} explain: {} of {} bytes, {}, {} on {}, {}\n", RINGWOOD_VERSION,
              to_string(q.collective), whole_bytes(q), to_string(q.type), counted(q.n, "rank"),
              counted(hosts, "host"), cores_of(machine));
-  ModelQuery of_class = q;
-  of_class.bytes = size_class(q.bytes);
-  if (of_class.bytes != q.bytes)
+  if (priced_bytes(q) != whole_bytes(q))
     fmt::print("# times are of {} bytes: sizes are rounded down to an eighth of a power of two\n",
-               whole_bytes(of_class));
+               priced_bytes(q));
   fmt::print("{}", print(std::move(candidates), typed.all ? Shown::all : Shown::nearest));
   if (tuning.file) fmt::print("# tuning file {}: {}\n", tuning.path, summary(*tuning.file));
   if (!tuning.refusal.empty()) fmt::print("# {}\n", tuning.refusal);

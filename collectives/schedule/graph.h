@@ -23,7 +23,7 @@ Graph derive(const ScheduleView& schedule);
 inline Graph derive(const Schedule& schedule) { return derive(ScheduleView(schedule)); }
 
 // Those of all ranks, without their predecessors: one for each list, because all ranks of a list
-// have the same. Their memory is given back to the system when they go.
+// have the same. They lie in few large pieces of memory, which are freed together.
 class Graphs {
  public:
   struct View {

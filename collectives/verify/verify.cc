@@ -217,8 +217,8 @@ class Proof {
   ChunkValues<Expressions::Id> values_;
 };
 
-constexpr const char *kTooManyChunks = "more than 2^31 chunks are too many to prove",
-                     *kTooManySteps = "more than 2^31 steps are too many to prove";
+constexpr const char *kTooManyChunks = "more than 2^31 chunks are too many to prove: take fewer ranks or segments",
+                     *kTooManySteps = "more than 2^31 steps are too many to prove: take fewer ranks or segments";
 
 // What must be true of `all` before its steps are examined.
 Flaw check_shape(Collective collective, GroupSchedules all, int root, int segment_count) {

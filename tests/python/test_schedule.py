@@ -83,7 +83,7 @@ def test_a_thousand_ranks_are_proved_in_little_memory(collective, row):
 
 @pytest.mark.parametrize("row", ["rank_order", "one_shot"])
 def test_ranks_that_differ_are_proved_in_little_memory(row):
-    """One to four million steps, all of them unlike, but of few runs."""
+    """Half a million and a million steps, all of them unlike, but of few runs."""
     call = ["verify", "all_reduce", row, "--ranks", "512", "--json"]
     done, kib = run_measured("schedule", *call)
     assert done.returncode == 0 and json.loads(done.stdout)["proved"]
@@ -213,6 +213,35 @@ def test_a_text_is_run_on_real_ranks(tmp_path):
     refuted = run("schedule", "run", "all_gather", "--file", str(file))
     assert refuted.returncode == 2
     assert "these schedules are no all_gather" in refuted.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments, why",
+    [
+        (["--sizes", ","], "--sizes , names none; write 8,4K,64M"),
+        (["-b", "0"], "begin with 1 or more"),
+        (["--hosts", "3"], "--hosts 3 places 3 ranks, and the text is of 2 ranks"),
+        (["--hosts", "2x8"], "--hosts 2x8 places 16 ranks, and the text is of 2 ranks"),
+    ],
+)
+def test_what_cannot_be_costed_is_refused(arguments, why, tmp_path):
+    file = tmp_path / "ring.txt"
+    file.write_text(run("schedule", "show", "all_reduce", "ring", "--ranks", "2").stdout)
+    done = run("schedule", "cost", "all_reduce", "--file", str(file), *arguments)
+    assert (done.returncode, done.stdout) == (2, "") and why in done.stderr
+
+
+def test_the_bytes_that_times_are_of_are_told():
+    """Sizes are rounded down, as the choice does it."""
+    costs = run("schedule", "cost", "all_reduce", "ring", "--sizes", "1000,1024,1025", "--json")
+    rows = json.loads(costs.stdout)["rows"]
+    assert [(row["bytes"], row["priced_bytes"]) for row in rows] == [
+        (1000, 960),
+        (1024, 1024),
+        (1025, 1024),
+    ]
+    explained = json.loads(run("explain", "all_reduce", "1000", "--json").stdout)
+    assert (explained["bytes"], explained["priced_bytes"]) == (1000, 960)
 
 
 def test_hosts_alone_say_how_many_ranks():

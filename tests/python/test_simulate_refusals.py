@@ -10,7 +10,8 @@ from test_simulate import LEAVES, SMALL
     [
         (["nonesuch", "1M"], "unknown collective 'nonesuch'"),
         (["all_reduce", "1Q"], 'BYTES "1Q" is not a size'),
-        (["all_reduce"], "bytes is required"),
+        (["all_reduce"], "simulate all_reduce 64M; or --replay"),
+        (["all_reduce", "1M", "--seed", "9" * 20], "number from 0 to 9223372036854775807"),
         (["all_reduce", "1M", "-a", "nonesuch"], "nonesuch"),
         (["all_reduce", "1M", "--hosts", "4096", "--ranks-per-host", "8"], "more than 16384 ranks"),
         (["all_reduce", "1M", *SMALL, "--slow", "host3"], "is not of the form host7/rail1=0.5"),

@@ -42,8 +42,10 @@ CLI::Validator whole(int64_t least, int64_t most) {
   const auto check = [least, most](const std::string& typed) -> std::string {
     const std::optional<int64_t> value = parse_whole(typed);
     if (value && *value >= least && *value <= most) return "";
-    const std::string range = most == INT64_MAX ? fmt::format("{} or more", least)
-                                                : fmt::format("from {} to {}", least, most);
+    const bool too_large = typed.find_first_not_of("0123456789") == std::string::npos;
+    const std::string range = most == INT64_MAX && !too_large
+                                  ? fmt::format("{} or more", least)
+                                  : fmt::format("from {} to {}", least, most);
     return fmt::format("{} is not a whole number {}", shown(typed), range);
   };
   return CLI::Validator(check, "");

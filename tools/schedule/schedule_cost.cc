@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "collectives/kernels/types.h"
@@ -30,12 +31,14 @@ std::vector<size_t> sizes_of(const TypedCost& cost, Collective collective) {
   for (const std::string& size : CLI::detail::split(cost.sizes, ','))
     if (!size.empty()) sizes.push_back(parse_bytes("--sizes", size));
   if (!sizes.empty()) return sizes;
+  if (!cost.sizes.empty()) refuse(fmt::format("--sizes {} names none; write 8,4K,64M", cost.sizes));
   const size_t first = parse_bytes("--minbytes", cost.first);
   const size_t last = parse_bytes("--maxbytes", cost.last);
+  if (first == 0) refuse("--minbytes 0 times a factor stays 0; begin with 1 or more");
   if (first > last)
     refuse(fmt::format("--minbytes {} is more than --maxbytes {}", cost.first, cost.last));
   const auto factor = static_cast<size_t>(cost.factor);
-  for (size_t size = std::max<size_t>(first, 1); size <= last; size *= factor) {
+  for (size_t size = first; size <= last; size *= factor) {
     sizes.push_back(size);
     if (size > last / factor) break;
   }
@@ -71,7 +74,7 @@ ScheduleCost cost_of(const Schedules& schedules, ModelQuery query, size_t bytes,
   const double weighed =
       query.bytes > 0 ? static_cast<double>(of_class) / static_cast<double>(query.bytes) : 1;
   query.bytes = of_class;
-  row.of_class = weighed == 1;
+  row.priced_bytes = static_cast<size_t>(std::llround(static_cast<double>(bytes) * weighed));
   Load load = load_of(schedules, query, segments);
   const Prediction own = predict(schedules.all, load, *query.machine, segments);
   load.zero_copy = true;
@@ -80,7 +83,7 @@ ScheduleCost cost_of(const Schedules& schedules, ModelQuery query, size_t bytes,
   row.zero_copy_seconds = shared.seconds;
   row.simulated = own.simulated && shared.simulated;
   if (own.seconds > 0)
-    row.busbw_gbs = static_cast<double>(bytes) * weighed / own.seconds / 1e9 *
+    row.busbw_gbs = static_cast<double>(row.priced_bytes) / own.seconds / 1e9 *
                     traits_of(query.collective).bus_factor(query.n);
   return row;
 }
@@ -101,11 +104,12 @@ void print_table(const Schedules& schedules, const ModelQuery& query, const Type
         row.seconds * 1e6, row.simulated ? ' ' : '~', row.zero_copy_seconds * 1e6, row.busbw_gbs,
         row.choice, row.choice_seconds * 1e6,
         row.choice_seconds > 0 ? fmt::format("{:.2f}", row.seconds / row.choice_seconds) : "-");
-  fmt::print("# predictions; ratio below 1: faster than the choice{}{}\n",
-             std::ranges::all_of(rows, &ScheduleCost::simulated) ? "" : "; ~: an estimate",
-             std::ranges::all_of(rows, &ScheduleCost::of_class)
-                 ? ""
-                 : "; sizes are rounded down to an eighth of a power of two");
+  fmt::print(
+      "# predictions; ratio below 1: faster than the choice{}{}\n",
+      std::ranges::all_of(rows, &ScheduleCost::simulated) ? "" : "; ~: an estimate",
+      std::ranges::all_of(rows, [](const auto& row) { return row.priced_bytes == row.bytes; })
+          ? ""
+          : "; sizes are rounded down to an eighth of a power of two");
 }
 
 void print_json(const Schedules& schedules, const ModelQuery& query, int segments,
@@ -113,6 +117,7 @@ void print_json(const Schedules& schedules, const ModelQuery& query, int segment
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const ScheduleCost& row : rows)
     list.push_back({{"bytes", row.bytes},
+                    {"priced_bytes", row.priced_bytes},
                     {"time_us", row.seconds * 1e6},
                     {"zero_copy_time_us", row.zero_copy_seconds * 1e6},
                     {"busbw_gbs", row.busbw_gbs},

@@ -17,10 +17,10 @@ struct TypedCost {
 };
 
 struct ScheduleCost {
-  size_t bytes = 0;  // as `ringwood perf` counts them: of the whole buffer, or of n blocks
+  size_t bytes = 0;         // as `ringwood perf` counts them: of the whole buffer, or of n blocks
+  size_t priced_bytes = 0;  // whose times are told: at most `bytes`, of size_class()
   double seconds = 0, zero_copy_seconds = 0;
   bool simulated = true;  // false: an estimate
-  bool of_class = true;   // false: the times are of size_class(), which is less
   double busbw_gbs = 0;
   std::string choice;  // of the table
   double choice_seconds = 0;

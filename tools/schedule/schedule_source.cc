@@ -64,7 +64,11 @@ Schedules from_text(const TypedSchedule& typed, Collective collective) {
   Schedules found{collective, parse_schedules(read_all("", typed.file)), {}, nullptr};
   if (typed.ranks > 0) require_ranks(found.n(), typed.ranks);
   require_root(typed.root, found.n());
-  if (!typed.hosts.empty()) found.hosts = places_of({typed.hosts, found.n()});
+  if (typed.hosts.empty()) return found;
+  found.hosts = places_of({typed.hosts, 0}, found.n());
+  if (static_cast<int>(found.hosts.size()) != found.n())
+    refuse(fmt::format("--hosts {} places {}, and the text is of {}", typed.hosts,
+                       counted(found.hosts.size(), "rank"), counted(found.n(), "rank")));
   return found;
 }
 

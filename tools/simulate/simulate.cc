@@ -258,6 +258,8 @@ void run(RawArguments& typed, CLI::App& command) {
   if (!typed.replay.empty()) return run_replay(typed, command);
   if (typed.words.collective.empty())
     refuse("collective is required, as in ringwood simulate all_reduce 64M; or --replay");
+  if (typed.words.bytes.empty() && moves_data(parse_collective(typed.words.collective)))
+    refuse("bytes is required, as in ringwood simulate all_reduce 64M; or --replay");
   run_simulate(typed);
 }
 

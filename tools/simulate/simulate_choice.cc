@@ -26,17 +26,15 @@ ModelQuery query_of(const SimulateOptions& options) {
   return query;
 }
 
-// What a communicator with these knobs takes.
-TuningChoice choice_of(const SimulateOptions& options, const ModelQuery& query) try {
-  std::shared_ptr<const Tuner> tuner =
-      std::make_shared<ModelTuner>(options.machine, options.knobs, nullptr);
-  if (const ringwood_tuner* const plugin = load_plugin(options.knobs))
-    tuner = with_plugin(std::move(tuner), *plugin, query.n, options.knobs);
-  return tuner->choose(query, "", options.segments);
+// What a communicator with these knobs takes on the query's machine.
+TuningChoice choice_with(const Options& knobs, const ModelQuery& query, int segments) try {
+  std::shared_ptr<const Tuner> tuner = std::make_shared<ModelTuner>(*query.machine, knobs, nullptr);
+  if (const ringwood_tuner* const plugin = load_plugin(knobs))
+    tuner = with_plugin(std::move(tuner), *plugin, query.n, knobs);
+  return tuner->choose(query, "", segments);
 } catch (const Error& error) {
-  if (options.knobs.algorithm.empty()) throw;
-  throw Error(error.code,
-              fmt::format("RINGWOOD_ALGORITHM={}: {}", options.knobs.algorithm, error.cause));
+  if (knobs.algorithm.empty()) throw;
+  throw Error(error.code, fmt::format("RINGWOOD_ALGORITHM={}: {}", knobs.algorithm, error.cause));
 }
 
 // All of them, not only that which the knobs name.
@@ -45,7 +43,7 @@ std::vector<Candidate> candidates_of(const SimulateOptions& options, const Model
   knobs.algorithm.clear();
   RowProfiles profiles(options.machine, query.n);
   std::vector<Candidate> candidates = explain(query, knobs, "", options.segments, &profiles);
-  const TuningChoice choice = choice_of(options, query);
+  const TuningChoice choice = choice_with(options.knobs, query, options.segments);
   const auto missing = [&] { return predict_choice(query, options.knobs, choice, profiles); };
   if (choice.algorithm.empty() || query.n == 1) return candidates;
   choose_instead(candidates, choice, missing, why(choice), "the knobs name another one");
@@ -63,25 +61,27 @@ SimulatedRow row_of(const Candidate& c) {
   return row;
 }
 
-// What would be taken if slow ports were known, among the others.
-void add_for_slow_ports(const SimulateOptions& options, ModelQuery query,
+// What would be taken if slow ports were known, among the others; estimated without them, as they.
+void add_for_slow_ports(const SimulateOptions& options, const ModelQuery& query,
                         std::vector<SimulatedRow>& rows) {
   MachineModel machine = options.machine;
   if (!machine.net.exceptions.empty()) return;  // some are known
   machine.net.exceptions = exceptions_of(options.faults.ports);
   if (machine.net.exceptions.empty() || machine.net.exceptions.size() > kMaxExceptions) return;
-  query.machine = &machine;
+  ModelQuery known = query;
+  known.machine = &machine;
   Options knobs = options.knobs;
   knobs.algorithm.clear();
-  for (Candidate& c : explain(query, knobs, "", options.segments)) {
-    if (!std::exchange(c.chosen, false)) continue;
-    SimulatedRow row = row_of(c);
-    const auto same = std::ranges::find(rows, row.name(), &SimulatedRow::name);
-    if (same == rows.end())
-      rows.push_back(std::move(row));
-    else if (!same->chosen)
-      *same = std::move(row);
-  }
+  const TuningChoice choice = choice_with(knobs, known, options.segments);
+  if (choice.algorithm.empty()) return;  // one rank
+  RowProfiles profiles(options.machine, query.n);
+  SimulatedRow row = row_of(predict_choice(query, knobs, choice, profiles));
+  row.chosen = false;  // on that machine only
+  const auto same = std::ranges::find(rows, row.name(), &SimulatedRow::name);
+  if (same == rows.end())
+    rows.push_back(std::move(row));
+  else if (!same->chosen)
+    *same = std::move(row);
 }
 
 }  // namespace
