@@ -108,27 +108,15 @@ void RowBuilder::bind(BuiltRow& built) const {
     return;
   }
   built.one_round = built.wire == WireFormat::exact && in_one_round(*built.profile);
-  CostBounds most;
+  std::vector<CostBounds> of_samples;
   for (const RowSample& s : samples) {
     built.steps += s.steps;
     const Load load = load_of(query_, built, s, query_.bytes, built.one_round, false);
     built.models.push_back(model_of(s, 1, load));
-    const CostBounds b = bounds_of(built.models.back(), s.placement->machine);
-    if (&s == &built.largest()) built.bounds_of_largest = b;
-    for (size_t i = 0; i < kLimits; ++i) {
-      built.bounds.busy[i] += s.weight * b.busy[i];
-      most.busy[i] = std::max(most.busy[i], b.busy[i]);
-    }
-    for (double CostBounds::*value : kBounds) {
-      built.bounds.*value += s.weight * b.*value;
-      most.*value = std::max(most.*value, b.*value);
-    }
+    of_samples.push_back(bounds_of(built.models.back(), s.placement->machine));
+    if (&s == &built.largest()) built.bounds_of_largest = of_samples.back();
   }
-  // In a larger group nothing has less to do, whatever two samples suggest.
-  for (double CostBounds::*value : kBounds)
-    built.bounds.*value = std::max(built.bounds.*value, most.*value);
-  for (size_t i = 0; i < kLimits; ++i)
-    built.bounds.busy[i] = std::max(built.bounds.busy[i], most.busy[i]);
+  built.bounds = extended(built, of_samples);
   built.bounds.arrival = built.bounds_of_largest.arrival;
 }
 
@@ -170,6 +158,26 @@ bool RowBuilder::in_one_round(const RowProfile& profile) const {
   return std::ranges::all_of(profile.samples, [](const RowSample& s) {
     return std::all_of(s.schedules.begin(), s.schedules.end(), fits_one_round);
   });
+}
+
+CostBounds extended(const BuiltRow& built, const std::vector<CostBounds>& of_samples) {
+  CostBounds all, most;
+  for (size_t at = 0; at < of_samples.size(); ++at) {
+    const CostBounds& b = of_samples[at];
+    const double weight = built.samples()[at].weight;
+    for (size_t i = 0; i < kLimits; ++i) {
+      all.busy[i] += weight * b.busy[i];
+      most.busy[i] = std::max(most.busy[i], b.busy[i]);
+    }
+    for (double CostBounds::*value : kBounds) {
+      all.*value += weight * b.*value;
+      most.*value = std::max(most.*value, b.*value);
+    }
+  }
+  // In a larger group nothing has less to do, whatever two samples suggest.
+  for (double CostBounds::*value : kBounds) all.*value = std::max(all.*value, most.*value);
+  for (size_t i = 0; i < kLimits; ++i) all.busy[i] = std::max(all.busy[i], most.busy[i]);
+  return all;
 }
 
 CostModel model_of(const RowSample& s, int segment_count, const Load& load) {

@@ -23,15 +23,16 @@ struct BuiltRow {
   std::vector<CostModel> models;   // of the samples, in one segment, for private buffers
   size_t steps = 0;                // of the samples
   bool bound = false;              // bind() has set models, steps, bounds and one_round
-  CostBounds bounds;               // of one segment
+  CostBounds bounds;               // of one segment, for private buffers
   bool one_round = false;          // the protocol of the plan of one segment
   size_t work = 0;                 // done so far to simulate it
   bool too_long = false;           // a simulation of it did not end
   std::vector<int> segments;       // segment counts to be considered, by preference
   // Of one segment and of two, once they are simulated; [1]: of shared buffers.
   std::optional<Prediction> single[2], pair[2];
+  CostBounds shared_bounds;  // the same for shared ones, once these are simulated
   // Of its largest sample: bounds, and what it takes of single[0].
-  CostBounds bounds_of_largest;
+  CostBounds bounds_of_largest, shared_bounds_of_largest;
   double of_largest = 0;
 
   const std::vector<RowSample>& samples() const {
@@ -70,6 +71,9 @@ class RowBuilder final {
   const MachineModel& machine_;
   RowProfiles& profiles_;
 };
+
+// Of all samples, from those of each.
+CostBounds extended(const BuiltRow& built, const std::vector<CostBounds>& of_samples);
 
 // How a sample is costed, for this many of the query's bytes.
 Load load_of(const CandidateQuery& query, const BuiltRow& built, const RowSample& sample,

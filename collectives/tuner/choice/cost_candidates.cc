@@ -52,7 +52,7 @@ class Contest {
     mark_chosen(min_regret());
     chosen_ = true;
     for (const size_t i : judged_)
-      if (query_.all && candidates_[i].simulated && !entries_[i].refined) share(i);
+      if (query_.all && entries_[i].simulated && !entries_[i].refined) share(i);
     for (const size_t i : refused_) judge(i, query_.all);
     for (const size_t i : beaten_) {
       candidates_[i].seconds = candidates_[i].zero_copy_seconds = entries_[i].least;
@@ -66,8 +66,9 @@ class Contest {
  private:
   struct Entry {
     size_t built = 0;
-    double least = 0;                     // lower bound: no execution is faster
-    bool rough = false, refined = false;  // judged: not all of it was simulated; refine()d
+    double least = 0;  // lower bound: no execution is faster
+    // Judged: some of it was simulated, or its segments all were not; refine()d.
+    bool simulated = false, rough = false, refined = false;
   };
 
   static Candidate candidate(const AlgorithmRow& row, int segments, WireFormat wire) {
@@ -160,8 +161,13 @@ class Contest {
                           (expected(i) * times <= most * kFarOff && may_gain_by_segments(i));
     judge(i, judge_.within_budget(built_[entries_[i].built]) && worth_it);
     judged_.push_back(i);
-    best_ = std::min(best_, candidates_[i].seconds * times);
-    best_zero_copy_ = std::min(best_zero_copy_, candidates_[i].zero_copy_seconds * times);
+    hold(i);
+  }
+
+  // The others against it.
+  void hold(size_t i) {
+    best_ = std::min(best_, seconds_of(i));
+    best_zero_copy_ = std::min(best_zero_copy_, zero_copy_of(i));
   }
 
   // Those that were beaten only by what, looked at again, takes longer.
@@ -207,23 +213,20 @@ class Contest {
       left.erase(next);
       if (!decides(i)) return;
       Candidate& c = candidates_[i];
-      const auto seconds = judge_.refine(built_[entries_[i].built], c.segments, best_, false);
-      if (!seconds && judged_.size() == 1) return;
+      const auto found = judge_.refine(built_[entries_[i].built], c.segments, best_, false);
+      if (!found && judged_.size() == 1) return;
       const double part = std::min(c.zero_copy_seconds / std::max(1e-12, c.seconds),
                                    judge_.shared_part(built_[entries_[i].built]));
       // What is not known better does not win by that.
-      c.seconds = seconds ? *seconds : c.seconds * kUnrefined;
+      c.seconds = found ? found->seconds : c.seconds * kUnrefined;
       c.zero_copy_seconds = shared_of(i, part);
-      c.simulated = seconds && built_[entries_[i].built].profile->direct();
+      c.simulated = found && found->exact && built_[entries_[i].built].profile->direct();
       entries_[i].refined = true;
       for (const size_t k : left)  // what one segment takes says more of several
-        if (c.segments == 1 && entries_[k].built == entries_[i].built && !candidates_[k].simulated)
+        if (c.segments == 1 && entries_[k].built == entries_[i].built && !entries_[k].simulated)
           judge(k, false);
       best_ = best_zero_copy_ = kInfinite;
-      for (const size_t k : judged_) {
-        best_ = std::min(best_, seconds_of(k));
-        best_zero_copy_ = std::min(best_zero_copy_, zero_copy_of(k));
-      }
+      for (const size_t k : judged_) hold(k);
     }
   }
 
@@ -233,7 +236,7 @@ class Contest {
     const Candidate& c = candidates_[i];
     if (host_count(machine_) > 1 || !judge_.may_zero_copy()) return c.seconds * part;
     const auto shared = judge_.refine(built_[entries_[i].built], c.segments, best_, true);
-    return shared ? *shared : std::max(c.zero_copy_seconds, c.seconds * part);
+    return shared ? shared->seconds : std::max(c.zero_copy_seconds, c.seconds * part);
   }
 
   // Else its row in one segment is about as fast, and is preferred.
@@ -306,7 +309,8 @@ class Contest {
         judge_.judge(built_[entries_[i].built], c.segments, may_simulate, worth(i));
     c.seconds = times.seconds;
     c.zero_copy_seconds = times.zero_copy_seconds;
-    c.simulated = times.simulated && !times.extended;
+    c.simulated = times.exact && !times.extended;
+    entries_[i].simulated = times.simulated && !times.extended;
     entries_[i].rough = !times.exact;
     c.busiest = built_[entries_[i].built].bounds.busiest(c.segments);
   }

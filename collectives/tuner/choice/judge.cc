@@ -46,14 +46,16 @@ bool CostJudge::may_zero_copy() const {
 // The time is a weighted sum of the samples'; but what the busiest resource has to do is known.
 Prediction CostJudge::simulate(BuiltRow& built, int segment_count, size_t bytes, bool zero_copy) {
   const bool one_round = built.one_round && segment_count == 1;
-  const bool known = segment_count == 1 && bytes == query_.bytes && !zero_copy;
+  const bool whole = segment_count == 1 && bytes == query_.bytes;
+  std::vector<CostBounds> bounds;  // of shared buffers
   Prediction p;
   for (size_t i = 0; i < built.samples().size(); ++i) {
     const RowSample& s = built.samples()[i];
     const Load load = load_of(query_, built, s, bytes, one_round, zero_copy);
     const MachineModel& machine = s.placement->machine;
-    const Prediction of_sample = known ? predict(built.models[i], load, machine)
-                                       : predict(model_of(s, segment_count, load), load, machine);
+    const bool known = whole && !zero_copy;
+    const CostModel other = known ? CostModel{} : model_of(s, segment_count, load);
+    const Prediction of_sample = predict(known ? built.models[i] : other, load, machine);
     built.work += of_sample.work;
     work_of(built) += of_sample.work;
     if (!known) work_of(built) += kWorkOfStep * s.steps * static_cast<size_t>(segment_count);
@@ -61,7 +63,11 @@ Prediction CostJudge::simulate(BuiltRow& built, int segment_count, size_t bytes,
     p.seconds += s.weight * of_sample.seconds;
     if (known && &s == &built.largest()) built.of_largest = of_sample.seconds;
     if (!p.simulated) break;
+    if (!whole || !zero_copy) continue;
+    bounds.push_back(bounds_of(other, machine));
+    if (&s == &built.largest()) built.shared_bounds_of_largest = bounds.back();
   }
+  if (p.simulated && whole && zero_copy) built.shared_bounds = extended(built, bounds);
   built.too_long = built.too_long || !p.simulated;
   return p;
 }
@@ -142,9 +148,8 @@ Prediction CostJudge::pipeline(BuiltRow& built, int segment_count, bool zero_cop
   const Prediction &whole = single(built, zero_copy), &halves = pair(built, zero_copy);
   Prediction p = simulate(built, 1, query_.bytes / static_cast<size_t>(segment_count), zero_copy);
   p.simulated = p.simulated && whole.simulated && halves.simulated;
-  // Bounds are those of private buffers.
-  const double less = zero_copy ? std::min(1.0, whole.seconds / single(built, false).seconds) : 1.0;
-  const auto busy = [&](int count) { return built.bounds.busy_in(count) * less; };
+  const CostBounds& bounds = zero_copy ? built.shared_bounds : built.bounds;
+  const auto busy = [&](int count) { return bounds.busy_in(count); };
   const double waits = std::max(0.0, whole.seconds - busy(1));
   const double left = waits > 0 ? std::clamp((halves.seconds - busy(2)) / waits, 0.0, 1.0) : 0.0;
   const double all = busy(segment_count);
@@ -197,29 +202,34 @@ std::optional<double> CostJudge::some_of(BuiltRow& built, const RowSample& s, in
   return p.simulated ? std::optional(p.seconds) : std::nullopt;
 }
 
-// As many segments as that work suffices for: all, or two times the first ones, as large as they
-// are. Each that follows takes about what one of the last of these added; or, once all links of a
+// As many segments as that work suffices for: all, of up to kFewSegments if any; or two times the
+// first ones, as large as they are. Each that follows takes about what one of the last of these added; or, once all links of a
 // chain are at work, what the busiest resource needs.
-std::optional<double> CostJudge::segments_of(BuiltRow& built, const RowSample& s, int segment_count,
-                                             size_t most, bool zero_copy) {
+std::optional<CostJudge::Refined> CostJudge::segments_of(BuiltRow& built, const RowSample& s,
+                                                         int segment_count, size_t most,
+                                                         bool zero_copy) {
   constexpr double kAsTheLast = 0.75;
-  constexpr int kOfTwo = 8;
+  constexpr int kFewSegments = 8;
   if (refining_work_ >= most) return {};
   const size_t of_one = kWorkOfSimulatedStep * std::max<size_t>(1, s.steps);
-  const size_t work = std::min(most - refining_work_, std::max(most / 4, 6 * of_one));
+  const size_t work = std::min(most - refining_work_, std::max(most / 4, kFewSegments * of_one));
   const auto may = static_cast<int>(std::min<size_t>(work / of_one, kMaxSegments));
-  if (segment_count <= may) return some_of(built, s, segment_count, segment_count, most, zero_copy);
+  if (segment_count <= may) {
+    const auto all = some_of(built, s, segment_count, segment_count, most, zero_copy);
+    return all ? std::optional(Refined{*all, true}) : std::nullopt;
+  }
   if (zero_copy) return {};  // bounds are those of private buffers
   // The second segment of a tree does not add yet what later ones do.
-  int few = segment_count <= kOfTwo ? 1 : 2;
+  int few = segment_count <= kFewSegments ? 1 : 2;
   if (3 * few > may) return {};
   while (6 * few <= may) few *= 2;
-  const std::optional<double> first = some_of(built, s, few, segment_count, most, zero_copy);
-  const std::optional<double> second = some_of(built, s, 2 * few, segment_count, most, zero_copy);
+  const std::optional<double> first = some_of(built, s, few, segment_count, most, false);
+  const std::optional<double> second = some_of(built, s, 2 * few, segment_count, most, false);
   if (!first || !second) return {};
   const double busy = built.bounds_of_largest.busy_in(segment_count) / segment_count;
   const double added = std::max((*second - *first) / few, busy);
-  return *second + (segment_count - 2 * few) * (kAsTheLast * added + (1 - kAsTheLast) * busy);
+  const double others = kAsTheLast * added + (1 - kAsTheLast) * busy;
+  return Refined{*second + (segment_count - 2 * few) * others, false};
 }
 
 bool CostJudge::refine_single(BuiltRow& built, size_t most) {
@@ -238,8 +248,8 @@ bool CostJudge::refine_single(BuiltRow& built, size_t most) {
 }
 
 // Of a row that is extended, segments are simulated on its largest sample: they gain as much there.
-std::optional<double> CostJudge::refine(BuiltRow& built, int segment_count, double seconds,
-                                        bool zero_copy) {
+std::optional<CostJudge::Refined> CostJudge::refine(BuiltRow& built, int segment_count,
+                                                    double seconds, bool zero_copy) {
   if (built.samples().empty()) return {};
   const auto most = static_cast<size_t>(
       std::min<double>(kMaxRefiningWork, kRefiningWork + seconds / kSecondsOfWork));
@@ -248,13 +258,13 @@ std::optional<double> CostJudge::refine(BuiltRow& built, int segment_count, doub
   if ((segment_count == 1 || !direct) && !is_known && !refine_single(built, most)) return {};
   if (segment_count == 1) {
     const Prediction& one = zero_copy ? single(built, true) : *built.single[0];
-    return one.simulated ? std::optional(in_steps(one.seconds)) : std::nullopt;
+    return one.simulated ? std::optional(Refined{in_steps(one.seconds), true}) : std::nullopt;
   }
-  const std::optional<double> took =
-      segments_of(built, built.largest(), segment_count, most, zero_copy);
+  std::optional<Refined> took = segments_of(built, built.largest(), segment_count, most, zero_copy);
   if (!took) return {};
-  if (direct) return in_steps(*took);
-  return in_steps(*took * built.single[0]->seconds / built.of_largest);
+  if (!direct) took->seconds *= built.single[0]->seconds / built.of_largest;
+  took->seconds = in_steps(took->seconds);
+  return took;
 }
 
 }  // namespace ringwood

@@ -26,6 +26,10 @@ class CostJudge final {
     bool exact = false;     // all segments were
     bool extended = false;  // from siblings of the group
   };
+  struct Refined {
+    double seconds = 0;
+    bool exact = false;  // as in Times
+  };
 
   // Both are memory of the caller.
   CostJudge(const CandidateQuery& query, const MachineModel& machine)
@@ -47,7 +51,7 @@ class CostJudge final {
   // More exactly, with private or (`zero_copy`) shared buffers, by other work than kMaxWork: what
   // judge() did not simulate or knows from few segments. Nothing where as much as a choice for
   // operations of this many seconds may take does not suffice.
-  std::optional<double> refine(BuiltRow& built, int segment_count, double seconds, bool zero_copy);
+  std::optional<Refined> refine(BuiltRow& built, int segment_count, double seconds, bool zero_copy);
   // Of what a row takes with private buffers, what it takes with shared ones, as far as known.
   double shared_part(const BuiltRow& built) const;
 
@@ -66,8 +70,8 @@ class CostJudge final {
   // `most`: of work, for all that is refined; nothing where that does not suffice.
   std::optional<double> some_of(BuiltRow& built, const RowSample& s, int count, int segment_count,
                                 size_t most, bool zero_copy);
-  std::optional<double> segments_of(BuiltRow& built, const RowSample& s, int segment_count,
-                                    size_t most, bool zero_copy);
+  std::optional<Refined> segments_of(BuiltRow& built, const RowSample& s, int segment_count,
+                                     size_t most, bool zero_copy);
   bool refine_single(BuiltRow& built, size_t most);
   Times times_of(BuiltRow& built, int segment_count, bool may_simulate, double worth);
 

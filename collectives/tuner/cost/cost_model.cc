@@ -106,8 +106,8 @@ class Binder {
     std::vector<double> of_host(model_.hosts, 0);
     for (int r = 0; r < n_; ++r) of_host[model_.ranks[r].host] += sets[r];
     for (const CostMessage& m : model_.messages)
-      if (m.in_place && m.path == PathClass::memory && m.send_step >= 0 &&
-          model_.plans[m.from].steps[m.send_step].put < 0)
+      if (m.in_place && m.path == PathClass::memory && prices_.mapped(m.bytes) &&
+          m.send_step >= 0 && model_.plans[m.from].steps[m.send_step].put < 0)
         sets[m.to] += m.bytes;
     for (int r = 0; r < n_; ++r)
       prices_.set_rates(model_.ranks[r], number(r), sets[r], of_host[model_.ranks[r].host]);

@@ -90,7 +90,9 @@ double Prices::bind(const Plan& plan, CostRank& rank) const {
   std::vector<std::pair<int, double>> sent;  // by message its peer and bytes
   rank.sends = rank.receives = false;
   for (const BoundStep& step : plan.steps) {
-    if (step.kind == StepKind::send) sent.emplace_back(step.peer, static_cast<double>(step.bytes));
+    const auto bytes = static_cast<double>(step.bytes);
+    const bool in_place = load_.zero_copy && mapped(bytes) && step.src.buffer != kScratch;
+    if (step.kind == StepKind::send && !in_place) sent.emplace_back(step.peer, bytes);
     if (step.peer < 0 || step.bytes == 0 || !same_host(number, step.peer)) continue;
     (step.kind == StepKind::send ? rank.sends : rank.receives) = true;
   }
@@ -101,7 +103,7 @@ double Prices::bind(const Plan& plan, CostRank& rank) const {
 double Prices::working_set(double buffers, std::vector<std::pair<int, double>> sent) const {
   const double whole = load_.of_bytes ? static_cast<double>(load_.of_bytes) / load_.bytes : 1;
   double bytes = buffers * whole;
-  if (!machine_.staged || load_.zero_copy) return bytes;
+  if (!machine_.staged) return bytes;
   std::stable_sort(sent.begin(), sent.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   for (size_t i = 0; i < sent.size();) {
@@ -183,9 +185,8 @@ void Prices::set_costs(CostMessage& m, const CostRank& from, const CostRank& to)
   if (m.path == PathClass::device) return set_by_device(m, to);
   if (m.path != PathClass::memory) return set_by_link(m, from, takes);
   if (machine_.has_devices()) return set_between_islands(m);
-  const bool mapped = machine_.staged && m.bytes >= machine_.zero_copy;
-  m.puts = m.puts && mapped;
-  m.in_place = !m.puts && (!machine_.staged || (m.in_place && mapped));
+  m.puts = m.puts && machine_.staged && mapped(m.bytes);
+  m.in_place = !m.puts && (!machine_.staged || (m.in_place && mapped(m.bytes)));
   if (load_.one_round && eager_slots_) m.posted = m.taken = 0;  // sent with the preamble
   if (!m.in_place) return set_written(m, from, takes, handed(m, from, to));
   m.in = takes;

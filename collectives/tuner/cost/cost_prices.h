@@ -41,6 +41,8 @@ class Prices final {
   // Of one message in place of one on each host, of which parts are far: of their latency, of the
   // bytes that pass what lies between far hosts.
   void set_far_parts(CostMessage& message, double of_latency, double of_bytes) const;
+  // A message of so many bytes is read where it lies, if its buffer is one that both ranks map.
+  bool mapped(double bytes) const { return !machine_.staged || bytes >= machine_.zero_copy; }
   // Sets, once, the costs that follow from `bytes`, `reduces`, `in_place` and `puts`.
   void set_costs(CostMessage& message, const CostRank& from, const CostRank& to) const;
 
