@@ -28,8 +28,8 @@ struct BuiltRow {
   size_t work = 0;                 // done so far to simulate it
   bool too_long = false;           // a simulation of it did not end
   std::vector<int> segments;       // segment counts to be considered, by preference
-  // Of one segment and of two, once they are simulated; [1]: of shared buffers.
-  std::optional<Prediction> single[2], pair[2];
+  // Of one segment, of two and of four, once they are simulated; [1]: of shared buffers.
+  std::optional<Prediction> single[2], pair[2], four[2];
   CostBounds shared_bounds;  // the same for shared ones, once these are simulated
   // Of its largest sample: bounds, and what it takes of single[0].
   CostBounds bounds_of_largest, shared_bounds_of_largest;

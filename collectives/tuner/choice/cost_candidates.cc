@@ -10,14 +10,13 @@
 
 #include "collectives/plan/sums.h"
 #include "collectives/tuner/choice/built_rows.h"
+#include "collectives/tuner/choice/decide.h"
 #include "collectives/tuner/choice/judge.h"
 
 namespace ringwood {
 namespace {
 
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
-// Predictions nearer than this count as equal: the model is not more accurate.
-constexpr double kMargin = 1.05;
 // Between hosts nothing is gained by shared buffers, so this much slower candidates do not win by
 // them. On one host they do.
 constexpr double kWorthSharing = 1.5;
@@ -49,7 +48,7 @@ class Contest {
     contend();
     refine();
     reconsider();
-    mark_chosen(min_regret());
+    mark_chosen();
     chosen_ = true;
     for (const size_t i : judged_)
       if (query_.all && entries_[i].simulated && !entries_[i].refined) share(i);
@@ -141,7 +140,7 @@ class Contest {
       }
       const double most = best_ * min_regret();
       const double times = candidates_[i].handicap;
-      if (entries_[i].least * times > most * kMargin) {
+      if (entries_[i].least * times > most * kModelMargin) {
         beaten_.push_back(i);
         continue;
       }
@@ -174,7 +173,7 @@ class Contest {
   void reconsider() {
     const double most = best_ * min_regret();
     const auto beaten = [&](size_t i) {
-      return entries_[i].least * candidates_[i].handicap > most * kMargin;
+      return entries_[i].least * candidates_[i].handicap > most * kModelMargin;
     };
     std::vector<size_t> others;
     std::erase_if(beaten_, [&](size_t i) {
@@ -196,7 +195,7 @@ class Contest {
   bool decides(size_t i) const {
     if (host_count(machine_) > 1) return seconds_of(i) <= best_ * kNearby;
     return seconds_of(i) <= best_ || zero_copy_of(i) <= best_zero_copy_ ||
-           regret(i) <= min_regret() * kMargin;
+           regret(i) <= min_regret() * kModelMargin;
   }
 
   // Once more, and more exactly, those that may be the fastest: what decides between them. On one
@@ -242,7 +241,7 @@ class Contest {
   // Else its row in one segment is about as fast, and is preferred.
   bool may_gain_by_segments(size_t i) const {
     const std::optional<Prediction>& whole = built_[entries_[i].built].single[0];
-    return !whole || !whole->simulated || entries_[i].least * kMargin < whole->seconds;
+    return !whole || !whole->simulated || entries_[i].least * kModelMargin < whole->seconds;
   }
 
   double regret(size_t i) const {
@@ -323,56 +322,29 @@ class Contest {
     if (times.simulated) c.zero_copy_seconds = times.zero_copy_seconds;
   }
 
-  const char* why_slower(size_t i) const {
+  Standing standing_of(size_t i) const {
     const Candidate& c = candidates_[i];
-    const auto faster = [&](double times) { return c.seconds * times <= best_ * kMargin; };
-    return faster(candidates_[i].handicap) ? "slower with shared buffers"
-           : faster(1)                     ? "rounds sums more often than its speed is worth"
-                                           : "slower";
+    const BuiltRow& built = built_[entries_[i].built];
+    const size_t senders = built.profile->far_senders;
+    return {c.seconds,
+            c.zero_copy_seconds,
+            c.handicap,
+            in_steps(built.bounds.resource),
+            senders > 0 ? built.bounds.latencies : 0,
+            senders};
   }
 
-  // Of the candidates that are about as fast, chooses the one whose busiest resource has the least
-  // work: whatever the model omits (other work, other groups) slows down the others more.
-  // Of these, the one in which a rank receives from the fewest ranks of other hosts: where many
-  // send to one port at once, networks lose more than the model says (4 hosts over TCP: direct
-  // all_gather of 2 MiB takes 1.17 of ring's time). But not one that would lose if each message on
-  // its way took twice the latency, as it does where a rank has to be woken up (8 hosts over TCP:
-  // ring all_gather of 64 KiB takes 1.8 of bruck's time).
-  void mark_chosen(double min_of_all) {
-    double least = kInfinite;
-    const auto may_win = [&](size_t i) {
-      return candidates_[i].why_not.empty() && regret(i) <= min_of_all * kMargin;
-    };
-    const auto busy = [&](size_t i) { return in_steps(built_[entries_[i].built].bounds.resource); };
+  void mark_chosen() {
+    std::vector<size_t> those;
     for (size_t i = 0; i < candidates_.size(); ++i)
-      if (may_win(i)) least = std::min(least, busy(i));
-    const auto late = [&](size_t i) {
-      const BuiltRow& built = built_[entries_[i].built];
-      const double more = built.profile->far_senders > 0 ? built.bounds.latencies : 0;
-      return candidates_[i].seconds * candidates_[i].handicap + more;
-    };
-    double min_late = kInfinite;
-    for (size_t i = 0; i < candidates_.size(); ++i)
-      if (may_win(i) && busy(i) <= least * kMargin) min_late = std::min(min_late, late(i));
-    const auto is_lean = [&](size_t i) {
-      return may_win(i) && busy(i) <= least * kMargin && late(i) <= min_late * kMargin;
-    };
-    const auto senders = [&](size_t i) { return built_[entries_[i].built].profile->far_senders; };
-    size_t fewest = std::numeric_limits<size_t>::max();
-    for (size_t i = 0; i < candidates_.size(); ++i)
-      if (is_lean(i)) fewest = std::min(fewest, senders(i));
-    bool found = false;
-    for (size_t i = 0; i < candidates_.size(); ++i) {
-      Candidate& c = candidates_[i];
-      if (!c.why_not.empty()) continue;
-      c.chosen = !found && is_lean(i) && senders(i) == fewest;
-      found = found || c.chosen;
-      if (!c.chosen)
-        c.why_not = !may_win(i)                    ? why_slower(i)
-                    : busy(i) > least * kMargin    ? "as fast, but with more work"
-                    : late(i) > min_late * kMargin ? "as fast, but with more latencies"
-                    : senders(i) > fewest          ? "as fast, but from more senders at once"
-                                                   : "as fast, but after it in the table";
+      if (candidates_[i].why_not.empty()) those.push_back(i);
+    std::vector<Standing> standings;
+    for (const size_t i : those) standings.push_back(standing_of(i));
+    const Decision decision = decide(standings);
+    for (size_t at = 0; at < those.size(); ++at) {
+      Candidate& c = candidates_[those[at]];
+      c.chosen = decision.chosen == at;
+      if (!c.chosen) c.why_not = decision.why_not[at];
     }
   }
 

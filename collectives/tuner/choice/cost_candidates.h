@@ -57,14 +57,9 @@ struct CandidateQuery {
   // Also predict candidates that cannot win any more; the choice remains the same.
   bool all = false;
 };
-// Each rank alone knows whether its buffers are shared, so that cannot decide. The regret of a
-// candidate is how many times longer it takes than the best one, for private or for shared buffers,
-// whichever is more; the candidate with the least regret is `chosen`. Where both kinds of buffers
-// cost the same, that is the cheapest. The model cannot tell apart candidates within 5 % of it.
-// Among those the choice is, in this order: the least work for its busiest resource (within 5 %),
-// the fewest senders of other hosts to one rank, the first row, the fewest segments (encoded:
-// segments of `segment_bytes`). The result lists exact candidates before encoded ones, then in the
-// order of the rows, segments ascending.
+// One is `chosen`, as decide.h says; where that leaves the order, the first row and the fewest
+// segments (encoded: segments of `segment_bytes`). The result lists exact candidates before encoded
+// ones, then in the order of the rows, segments ascending.
 // `profiles`: of this machine model, for as many ranks.
 std::vector<Candidate> cost_candidates(const CandidateQuery& query, const MachineModel& machine,
                                        RowProfiles& profiles);

@@ -85,9 +85,10 @@ double CostJudge::off(const BuiltRow& built) {
   return built.single[0]->seconds / std::max(1e-12, built.bounds.estimate());
 }
 
-const Prediction& CostJudge::pair(BuiltRow& built, bool zero_copy) {
-  std::optional<Prediction>& known = built.pair[zero_copy];
-  if (!known) known = simulate(built, 2, query_.bytes, zero_copy);
+// In two or four segments.
+const Prediction& CostJudge::in_parts(BuiltRow& built, int segment_count, bool zero_copy) {
+  std::optional<Prediction>& known = (segment_count == 2 ? built.pair : built.four)[zero_copy];
+  if (!known) known = simulate(built, segment_count, query_.bytes, zero_copy);
   return *known;
 }
 
@@ -130,7 +131,7 @@ CostJudge::Times CostJudge::times_of(BuiltRow& built, int segment_count, bool ma
 Prediction CostJudge::in_segments(BuiltRow& built, int segment_count, bool zero_copy) {
   const auto count = static_cast<size_t>(segment_count);
   if (count == 1) return single(built, zero_copy);
-  if (count == 2) return pair(built, zero_copy);
+  if (count == 2) return in_parts(built, 2, zero_copy);
   if (simulates_all(built, segment_count))
     return simulate(built, segment_count, query_.bytes, zero_copy);
   return pipeline(built, segment_count, zero_copy);
@@ -142,16 +143,25 @@ bool CostJudge::simulates_all(const BuiltRow& built, int segment_count) {
 
 // What a row takes beyond the work of what is busiest, its steps spend waiting. Of that each
 // doubling of the segments leaves the same part, that of two halves: a half of it where steps wait
-// in a chain, more where those of different segments get into each other's way. At the least the
-// first segment takes what it takes alone, and what is busiest does the others after it.
+// in a chain, more where those of different segments get into each other's way. Where halves gain
+// nothing, as in a chain of ranks that receive one while they send the other, quarters say more. At
+// the least the first segment takes what it takes alone, and what is busiest does the others after
+// it.
 Prediction CostJudge::pipeline(BuiltRow& built, int segment_count, bool zero_copy) {
-  const Prediction &whole = single(built, zero_copy), &halves = pair(built, zero_copy);
+  const Prediction &whole = single(built, zero_copy), &halves = in_parts(built, 2, zero_copy);
   Prediction p = simulate(built, 1, query_.bytes / static_cast<size_t>(segment_count), zero_copy);
   p.simulated = p.simulated && whole.simulated && halves.simulated;
   const CostBounds& bounds = zero_copy ? built.shared_bounds : built.bounds;
   const auto busy = [&](int count) { return bounds.busy_in(count); };
   const double waits = std::max(0.0, whole.seconds - busy(1));
-  const double left = waits > 0 ? std::clamp((halves.seconds - busy(2)) / waits, 0.0, 1.0) : 0.0;
+  const auto left_of = [&](const Prediction& parts, int count) {
+    return waits > 0 ? std::clamp((parts.seconds - busy(count)) / waits, 0.0, 1.0) : 0.0;
+  };
+  double left = left_of(halves, 2);
+  if (constexpr double kNothing = 0.9; left > kNothing && segment_count > 4) {
+    const Prediction& quarters = in_parts(built, 4, zero_copy);
+    if (quarters.simulated) left = std::sqrt(left_of(quarters, 4));
+  }
   const double all = busy(segment_count);
   p.seconds = std::max(all + waits * left_of_doublings(left, segment_count),
                        p.seconds + all * (segment_count - 1) / segment_count);

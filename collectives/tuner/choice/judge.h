@@ -61,7 +61,7 @@ class CostJudge final {
  private:
   Prediction simulate(BuiltRow& built, int segment_count, size_t bytes, bool zero_copy);
   const Prediction& single(BuiltRow& built, bool zero_copy);
-  const Prediction& pair(BuiltRow& built, bool zero_copy);
+  const Prediction& in_parts(BuiltRow& built, int segment_count, bool zero_copy);
   Prediction in_segments(BuiltRow& built, int segment_count, bool zero_copy);
   Prediction pipeline(BuiltRow& built, int segment_count, bool zero_copy);
   static double off(const BuiltRow& built);
