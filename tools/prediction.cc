@@ -240,6 +240,11 @@ void use_rails(const NetworkWords& words, Parameters& parameters) {
   parameters.typed.emplace_back("rail_of_rank");
 }
 
+PathParameters far_path(const NetworkParameters& net, const NetworkShape& shape) {
+  const double rate = net.nic * std::min(1.0, static_cast<double>(shape.uplinks) / shape.leaf);
+  return {net.far ? net.far->latency : net.latency, rate, net.both_ways};
+}
+
 void use_network(const NetworkWords& words, Parameters& parameters) {
   NetworkParameters& net = parameters.machine.net;
   const NetworkShape shape = switches_of(words);
@@ -248,8 +253,7 @@ void use_network(const NetworkWords& words, Parameters& parameters) {
   if (shape.pod > 0) parameters.unknown.emplace_back("pod");
   if (words.queue_pairs > 0) parameters.unknown.emplace_back("queue-pairs");
   if (shape.leaf > 0) {
-    const double rate = net.nic * std::min(1.0, static_cast<double>(shape.uplinks) / shape.leaf);
-    net.far = {net.far ? net.far->latency : net.latency, rate, net.both_ways};
+    net.far = far_path(net, shape);
     net.leaves.clear();
     for (int h = 0; h < hosts; ++h) net.leaves.push_back(h / shape.leaf);
     for (const char* name : {"leaves", "far"}) parameters.typed.emplace_back(name);

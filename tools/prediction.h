@@ -74,6 +74,8 @@ void add_network(CLI::App& command, NetworkWords& words);
 NetworkShape switches_of(const NetworkWords& words);
 // Rails and their use.
 void use_rails(const NetworkWords& words, Parameters& parameters);
+// Between hosts of different leaves, of which there are some.
+PathParameters far_path(const NetworkParameters& net, const NetworkShape& shape);
 // What the choice knows of leaves and slow ports: that far hosts are limited by uplinks, and hosts
 // that are not like the others. The hosts and rails are set.
 void use_network(const NetworkWords& words, Parameters& parameters);

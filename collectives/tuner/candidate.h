@@ -20,7 +20,9 @@ struct Candidate {
   bool simulated = false;
   bool chosen = false;
   std::string why_not;  // "" for the chosen one
-  std::string why;      // of the chosen one, where it is not the prediction: "tuned: ..."
+  // Of the chosen one: how near it is to the best, or where it is not the prediction that chose it,
+  // what did: "tuned: ...".
+  std::string why;
   // Where that counts (CandidateQuery::Rounding): how often a sum is rounded on its way at most,
   // and what the times are multiplied by for it before they are compared. Infinity: refused.
   int roundings = 0;

@@ -217,8 +217,9 @@ class Proof {
   ChunkValues<Expressions::Id> values_;
 };
 
-constexpr const char *kTooManyChunks = "more than 2^31 chunks are too many to prove: take fewer ranks or segments",
-                     *kTooManySteps = "more than 2^31 steps are too many to prove: take fewer ranks or segments";
+constexpr const char
+    *kTooManyChunks = "more than 2^31 chunks are too many to prove: take fewer ranks or segments",
+    *kTooManySteps = "more than 2^31 steps are too many to prove: take fewer ranks or segments";
 
 // What must be true of `all` before its steps are examined.
 Flaw check_shape(Collective collective, GroupSchedules all, int root, int segment_count) {
@@ -229,9 +230,10 @@ Flaw check_shape(Collective collective, GroupSchedules all, int root, int segmen
   const bool free = cut_from_one_buffer(collective);
   const int64_t required = int64_t{required_chunks(collective, n)} * segment_count;
   if (free ? chunks < 1 || chunks % segment_count != 0 : chunks != required) {
-    return fmt::format("{} of {} ranks and {} segments cannot have {} chunks, but {}{}",
-                       to_string(collective), n, segment_count, chunks,
-                       free ? "a multiple of " : "", free ? segment_count : required);
+    return fmt::format("{} of {} rank{} and {} segment{} cannot have {} chunks, but {}{}",
+                       to_string(collective), n, n == 1 ? "" : "s", segment_count,
+                       segment_count == 1 ? "" : "s", chunks, free ? "a multiple of " : "",
+                       free ? segment_count : required);
   }
   if (int64_t{n} * chunks > INT32_MAX) return kTooManyChunks;
   int64_t steps = 0;

@@ -87,6 +87,20 @@ def test_the_table_begins_with_the_choice():
     assert {"one_shot", "direct", "ring"} <= {row[2:].split()[0] for row in all_rows}
 
 
+def test_the_reason_is_in_the_json():
+    told = json.loads(run("explain", "all_reduce", "2M", "--hosts", "4x8", "--json").stdout)
+    for row in told["candidates"]:
+        assert (row["why"] != "") == row["chosen"] and (row["why_not"] == "") == row["chosen"]
+
+
+def test_bytes_that_were_added_make_an_estimate():
+    """Where one host stands for all, no chunk may be empty."""
+    place = ["all_reduce", "8", "--hosts", "4x8", "--parameters", "default", "--all", "--json"]
+    told = json.loads(run("explain", *place).stdout)
+    simulated = {row["algorithm"]: row["simulated"] for row in told["candidates"]}
+    assert not simulated["ring"] and simulated["recursive_doubling"]
+
+
 def test_a_tolerance_adds_rows_of_fewer_bytes():
     place = ["all_reduce", "4M", "--ranks", "3", "--hosts", "3"]
     assert {c["wire"] for c in explained(*place)["candidates"]} == {"float32"}

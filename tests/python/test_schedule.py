@@ -231,6 +231,20 @@ def test_what_cannot_be_costed_is_refused(arguments, why, tmp_path):
     assert (done.returncode, done.stdout) == (2, "") and why in done.stderr
 
 
+@pytest.mark.parametrize("action", ["cost", "draw"])
+def test_more_steps_than_can_be_shown_are_refused_at_once(action):
+    done = run("schedule", action, "all_reduce", "ring", "--ranks", "4096")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "about 67.1 million steps are more than" in done.stderr and "fewer ranks" in done.stderr
+
+
+def test_a_row_for_hosts_says_so():
+    done = run("schedule", "show", "all_reduce", "hierarchical", "--ranks", "8")
+    assert done.returncode == 2 and "8 ranks on one host (--hosts 2 would do)" in done.stderr
+    odd = run("schedule", "show", "all_reduce", "hierarchical", "--ranks", "7")
+    assert odd.returncode == 2 and "--hosts" not in odd.stderr.split("; see")[0]
+
+
 def test_the_bytes_that_times_are_of_are_told():
     """Sizes are rounded down, as the choice does it."""
     costs = run("schedule", "cost", "all_reduce", "ring", "--sizes", "1000,1024,1025", "--json")

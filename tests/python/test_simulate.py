@@ -98,6 +98,23 @@ def test_the_row_for_a_known_slow_port_is_among_the_others():
     assert not row["chosen"], "without the fault it is chosen as well: take another case"
 
 
+@pytest.mark.parametrize("size", ["1M", "16M", "64M"])
+def test_leaves_are_known_to_the_choice(size):
+    """As to a group that has measured what lies between them, and to explain."""
+    place = ["all_reduce", size, "--hosts", "4x8", "--leaf", "2", "--oversubscription", "2"]
+    place += ["--parameters", "default"]
+    told = json.loads(run("explain", *place, "--json").stdout)
+    (known,) = [row for row in told["candidates"] if row["chosen"]]
+    (mine,) = [row for row in simulated(*place)["rows"] if row["chosen"]]
+    assert (mine["algorithm"], mine["segments"]) == (known["algorithm"], known["segments"])
+    assert mine["time_us"] == pytest.approx(known["time_us"], rel=0.02)
+
+
+def test_one_row_is_not_held_against_others():
+    shown = run("simulate", "all_reduce", "1M", "--hosts", "4x2", "-a", "ring")
+    assert "# ring takes " in shown.stdout and "no other row" not in shown.stdout
+
+
 def test_a_slow_link_is_named_and_delays_only_what_passes_it():
     place = ["all_reduce", "64M", "--hosts", "4", "--parameters", "default", "-a", "ring"]
     (there,) = simulated(*place, "--slow-link", "host2-host3=0.25")["rows"]

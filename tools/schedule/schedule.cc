@@ -163,6 +163,8 @@ Json drawing(const TypedSchedule& typed, const Schedules& schedules) {
 }
 
 int draw_them(const TypedSchedule& typed, const std::string& svg_file) {
+  constexpr size_t kMaxDrawnSteps = 2'000'000;
+  require_few_steps(typed, kMaxDrawnSteps, "draw fewer ranks or segments");
   const Schedules schedules = in_segments(typed);
   const Collective collective = schedules.collective;
   if (typed.json) {

@@ -24,6 +24,8 @@ namespace {
 
 // Of HostQueues::work(), for each size: about a second. Beyond it the prediction is an estimate.
 constexpr size_t kMaxWork = 50'000'000;
+// Of all ranks: they are built, and proved, in some seconds.
+constexpr size_t kMaxCostedSteps = 4'000'000;
 
 std::vector<size_t> sizes_of(const TypedCost& cost, Collective collective) {
   if (!moves_data(collective)) return {0};
@@ -142,6 +144,7 @@ void print_json(const Schedules& schedules, const ModelQuery& query, int segment
 
 int print_costs(const TypedSchedule& typed, const TypedCost& cost) {
   const Options options = Options::from_environment();
+  require_few_steps(typed, kMaxCostedSteps, "take fewer ranks or segments, or ringwood simulate");
   const Schedules schedules = read_schedules(typed);
   // What is not proved may not end.
   ProvedSchedules::create(schedules.collective, schedules.all, typed.root);

@@ -37,6 +37,14 @@ void require_root(int root, int n) {
   if (root >= n) refuse(fmt::format("root {} is not one of {}", root, counted(n, "rank")));
 }
 
+// Whether the row needs several hosts, and would be right on two.
+bool lacks_hosts(const Chosen& chosen) {
+  if (!chosen.row || !chosen.hosts.empty() || chosen.n % 2 != 0) return false;
+  Chosen on_two = chosen;
+  for (int r = 0; r < chosen.n; ++r) on_two.hosts.push_back(2 * r / chosen.n);
+  return chosen.row->accepts(on_two.where(0));
+}
+
 Chosen choose(const TypedSchedule& typed, Collective collective) {
   Chosen chosen{find_algorithm(collective, typed.algorithm), {}, kDrawnRanks, typed.root};
   if (!typed.hosts.empty()) chosen.hosts = places_of({typed.hosts, typed.ranks}, kDrawnRanks);
@@ -48,7 +56,9 @@ Chosen choose(const TypedSchedule& typed, Collective collective) {
   if (!chosen.row || !chosen.row->accepts(chosen.where(0))) {
     refuse(fmt::format("no algorithm '{}' for {} of {}{}; there are: {}", typed.algorithm,
                        to_string(collective), counted(n, "rank"),
-                       chosen.hosts.empty() ? "" : " on these hosts",
+                       lacks_hosts(chosen)    ? " on one host (--hosts 2 would do)"
+                       : chosen.hosts.empty() ? ""
+                                              : " on these hosts",
                        names(collective, chosen.where(0))));
   }
   return chosen;
@@ -84,6 +94,17 @@ Collective collective_of(const TypedSchedule& typed) {
 Schedules read_schedules(const TypedSchedule& typed) {
   const Collective collective = collective_of(typed);
   return typed.file.empty() ? from_table(typed, collective) : from_text(typed, collective);
+}
+
+void require_few_steps(const TypedSchedule& typed, size_t most, const std::string& remedy) {
+  const Collective collective = collective_of(typed);
+  if (!typed.file.empty()) return;
+  const Chosen chosen = choose(typed, collective);
+  const size_t steps = chosen.row->build(chosen.where(0)).steps.size() *
+                       static_cast<size_t>(chosen.n) * static_cast<size_t>(typed.segments);
+  if (steps > most)
+    refuse(fmt::format("about {:.1f} million steps are more than {} million: {}",
+                       static_cast<double>(steps) / 1e6, most / 1'000'000, remedy));
 }
 
 ManySchedules read_many_schedules(const TypedSchedule& typed) {

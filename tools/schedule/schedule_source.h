@@ -41,5 +41,7 @@ struct ManySchedules {
 };
 // Throws as read_schedules() does.
 ManySchedules read_many_schedules(const TypedSchedule& typed);
+// Refuses a row of which all ranks together have more steps, before they are built.
+void require_few_steps(const TypedSchedule& typed, size_t most, const std::string& remedy);
 
 }  // namespace ringwood::tools

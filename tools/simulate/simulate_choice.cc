@@ -11,6 +11,7 @@
 #include "collectives/tuner/choice/row_profiles.h"
 #include "collectives/tuner/model_tuner.h"
 #include "collectives/tuner/plugin/plugin_tuner.h"
+#include "tools/prediction.h"
 
 namespace ringwood::tools {
 namespace {
@@ -19,9 +20,16 @@ namespace {
 constexpr double kSensible = 4;
 constexpr size_t kMaxSensible = 6;
 
-ModelQuery query_of(const SimulateOptions& options) {
+// What a group has measured of this network: what lies between far hosts, too.
+MachineModel known_of(const SimulateOptions& options) {
+  MachineModel machine = options.machine;
+  if (options.shape.leaf > 0) machine.net.far = far_path(machine.net, options.shape);
+  return machine;
+}
+
+ModelQuery query_of(const SimulateOptions& options, const MachineModel& machine) {
   ModelQuery query = options.query;
-  query.machine = &options.machine;
+  query.machine = &machine;
   query.tolerance = options.knobs.tolerance;
   return query;
 }
@@ -41,7 +49,7 @@ TuningChoice choice_with(const Options& knobs, const ModelQuery& query, int segm
 std::vector<Candidate> candidates_of(const SimulateOptions& options, const ModelQuery& query) {
   Options knobs = options.knobs;
   knobs.algorithm.clear();
-  RowProfiles profiles(options.machine, query.n);
+  RowProfiles profiles(*query.machine, query.n);
   std::vector<Candidate> candidates = explain(query, knobs, "", options.segments, &profiles);
   const TuningChoice choice = choice_with(options.knobs, query, options.segments);
   const auto missing = [&] { return predict_choice(query, options.knobs, choice, profiles); };
@@ -64,7 +72,7 @@ SimulatedRow row_of(const Candidate& c) {
 // What would be taken if slow ports were known, among the others; estimated without them, as they.
 void add_for_slow_ports(const SimulateOptions& options, const ModelQuery& query,
                         std::vector<SimulatedRow>& rows) {
-  MachineModel machine = options.machine;
+  MachineModel machine = *query.machine;
   if (!machine.net.exceptions.empty()) return;  // some are known
   machine.net.exceptions = exceptions_of(options.faults.ports);
   if (machine.net.exceptions.empty() || machine.net.exceptions.size() > kMaxExceptions) return;
@@ -74,7 +82,7 @@ void add_for_slow_ports(const SimulateOptions& options, const ModelQuery& query,
   knobs.algorithm.clear();
   const TuningChoice choice = choice_with(knobs, known, options.segments);
   if (choice.algorithm.empty()) return;  // one rank
-  RowProfiles profiles(options.machine, query.n);
+  RowProfiles profiles(*query.machine, query.n);
   SimulatedRow row = row_of(predict_choice(query, knobs, choice, profiles));
   row.chosen = false;  // on that machine only
   const auto same = std::ranges::find(rows, row.name(), &SimulatedRow::name);
@@ -88,7 +96,8 @@ void add_for_slow_ports(const SimulateOptions& options, const ModelQuery& query,
 
 std::vector<SimulatedRow> rows_of(const SimulateOptions& options) {
   const bool named = !options.algorithm.empty() && options.algorithm != "all";
-  const ModelQuery query = query_of(options);
+  const MachineModel machine = known_of(options);
+  const ModelQuery query = query_of(options, machine);
   if (named) choose(query, Options{}, options.algorithm);  // refuses what cannot be
   std::map<std::string, SimulatedRow> best;  // of each row: the segments that take least
   double least = INFINITY;

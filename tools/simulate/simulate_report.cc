@@ -153,11 +153,13 @@ std::string advice(const SimulateOptions& options, const std::vector<SimulatedRo
     return fmt::format("{} takes {} us, {:.2f} times less", other.name(), micros(seconds),
                        now_seconds / seconds);
   };
+  const std::string none_faster =
+      rows.size() > 1 ? fmt::format("; no other row is {:.0f} % faster", (kWorthwhile - 1) * 100)
+                      : "";
   if (!options.faults.any()) {
     const double mine = now.healthy.seconds, least = best->healthy.seconds;
     const std::string said = fmt::format("{} takes {} us", now.name(), micros(mine));
-    if (mine < least * kWorthwhile)
-      return fmt::format("{}; no other row is {:.0f} % faster", said, (kWorthwhile - 1) * 100);
+    if (mine < least * kWorthwhile) return said + none_faster;
     return fmt::format("{}; switch to another row: {}", said, versus(*best, least, mine));
   }
   const SimulatedRow& other = *best_of(rows, true);
@@ -165,8 +167,7 @@ std::string advice(const SimulateOptions& options, const std::vector<SimulatedRo
   const double least = other.faulty->seconds;
   std::string said = fmt::format("the faults cost {} a factor of {:.2f} ({} us instead of {})",
                                  now.name(), after / before, micros(after), micros(before));
-  if (after < least * kWorthwhile)
-    return said + fmt::format("; no other row is {:.0f} % faster", (kWorthwhile - 1) * 100);
+  if (after < least * kWorthwhile) return said + none_faster;
   return said + "; switch to another row: " + versus(other, least, after);
 }
 

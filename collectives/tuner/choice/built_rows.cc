@@ -112,6 +112,7 @@ void RowBuilder::bind(BuiltRow& built) const {
   for (const RowSample& s : samples) {
     built.steps += s.steps;
     const Load load = load_of(query_, built, s, query_.bytes, built.one_round, false);
+    built.padded |= built.profile->direct() && load.bytes > query_.bytes;
     built.models.push_back(model_of(s, 1, load));
     of_samples.push_back(bounds_of(built.models.back(), s.placement->machine));
     if (&s == &built.largest()) built.bounds_of_largest = of_samples.back();
@@ -155,6 +156,9 @@ bool RowBuilder::in_one_round(const RowProfile& profile) const {
   const bool apart = all_apart(machine_.hosts, query_.n, machine_.loopback);
   if (!small_for_one_round(machine_.limits, query_.collective, query_.bytes, query_.n, apart))
     return false;
+  // Samples of a barrier are empty (after_agreement()); the protocol is that of its whole schedule.
+  if (!moves_data(query_.collective))
+    return fits_one_round(profile.row->build(profile.samples[0].placement->where(0)));
   return std::ranges::all_of(profile.samples, [](const RowSample& s) {
     return std::all_of(s.schedules.begin(), s.schedules.end(), fits_one_round);
   });

@@ -25,6 +25,7 @@ struct BuiltRow {
   bool bound = false;              // bind() has set models, steps, bounds and one_round
   CostBounds bounds;               // of one segment, for private buffers
   bool one_round = false;          // the protocol of the plan of one segment
+  bool padded = false;             // simulated with more bytes, so that no chunk is empty
   size_t work = 0;                 // done so far to simulate it
   bool too_long = false;           // a simulation of it did not end
   std::vector<int> segments;       // segment counts to be considered, by preference

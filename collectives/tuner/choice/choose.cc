@@ -211,6 +211,7 @@ std::vector<Candidate> explain(const ModelQuery& q, const Options& options,
     if (c.chosen && !chosen) c.why_not = "nothing to choose from";
     c.chosen = chosen;
     if (chosen) c.why_not.clear();
+    if (chosen) c.why = why_predicted(c, candidates);
   }
   return candidates;
 }
@@ -259,6 +260,7 @@ void choose_instead(std::vector<Candidate>& candidates, const TuningChoice& choi
   for (Candidate& c : candidates) {
     if (c.chosen) c.why_not = why_not;
     c.chosen = false;
+    c.why.clear();
   }
   it->chosen = true;
   it->why_not.clear();

@@ -66,8 +66,9 @@ class Contest {
   struct Entry {
     size_t built = 0;
     double least = 0;  // lower bound: no execution is faster
-    // Judged: some of it was simulated, or its segments all were not; refine()d.
-    bool simulated = false, rough = false, refined = false;
+    // Judged: what it takes is known from its bounds only; some of it was simulated; not all of its
+    // segments were; refine()d.
+    bool estimated = false, simulated = false, rough = false, refined = false;
   };
 
   static Candidate candidate(const AlgorithmRow& row, int segments, WireFormat wire) {
@@ -191,9 +192,16 @@ class Contest {
     return candidates_[i].zero_copy_seconds * candidates_[i].handicap;
   }
 
+  // Estimates are far above bounds where those of other rows are.
+  bool may_be_near(size_t i) const {
+    const CostBounds& bounds = built_[entries_[i].built].bounds;
+    return entries_[i].estimated &&
+           bounds.estimate(candidates_[i].segments) * candidates_[i].handicap <= best_;
+  }
+
   // Whether what is known of it decides what is chosen, so that it is to be known exactly.
   bool decides(size_t i) const {
-    if (host_count(machine_) > 1) return seconds_of(i) <= best_ * kNearby;
+    if (host_count(machine_) > 1) return seconds_of(i) <= best_ * kNearby || may_be_near(i);
     return seconds_of(i) <= best_ || zero_copy_of(i) <= best_zero_copy_ ||
            regret(i) <= min_regret() * kModelMargin;
   }
@@ -219,7 +227,8 @@ class Contest {
       // What is not known better does not win by that.
       c.seconds = found ? found->seconds : c.seconds * kUnrefined;
       c.zero_copy_seconds = shared_of(i, part);
-      c.simulated = found && found->exact && built_[entries_[i].built].profile->direct();
+      const BuiltRow& built = built_[entries_[i].built];
+      c.simulated = found && found->exact && built.profile->direct() && !built.padded;
       entries_[i].refined = true;
       for (const size_t k : left)  // what one segment takes says more of several
         if (c.segments == 1 && entries_[k].built == entries_[i].built && !entries_[k].simulated)
@@ -308,7 +317,8 @@ class Contest {
         judge_.judge(built_[entries_[i].built], c.segments, may_simulate, worth(i));
     c.seconds = times.seconds;
     c.zero_copy_seconds = times.zero_copy_seconds;
-    c.simulated = times.exact && !times.extended;
+    c.simulated = times.exact && !times.extended && !built_[entries_[i].built].padded;
+    entries_[i].estimated = !times.simulated;
     entries_[i].simulated = times.simulated && !times.extended;
     entries_[i].rough = !times.exact;
     c.busiest = built_[entries_[i].built].bounds.busiest(c.segments);

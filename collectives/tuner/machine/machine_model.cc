@@ -256,7 +256,8 @@ MachineModel parse_machine_model(std::string_view text) {
   const std::string_view whole = text;
   if (text.size() > kMaxBytes) refuse_model(fmt::format("longer than {} bytes", kMaxBytes));
   if (cut_text(text, ' ') != kVersion)
-    refuse_model(fmt::format("does not begin with {}", kVersion));
+    refuse_model(fmt::format("does not begin with {}: write it anew with ringwood explain --save",
+                             kVersion));
   MachineModel machine;
   const auto value_of = [&](std::string_view name) {
     std::string_view item = cut_text(text, ' ');

@@ -110,6 +110,19 @@ TEST(Regret, NothingIsMuchFasterThanWhatIsChosen) {
   }
 }
 
+// Estimates are scaled by how far the rows that were simulated were above their bounds: a row that
+// is not above them is looked at all the same.
+TEST(Regret, ARowThatIsNearItsBoundsIsNotOverlooked) {
+  const MachineModel machine = hosts_of_8(32);
+  const ModelQuery q = query(Collective::all_reduce, 16 << 20, machine);
+  for (const Candidate& c : explain(q, {})) {
+    if (c.algorithm != "ring" || c.segments > 1) continue;
+    EXPECT_TRUE(c.simulated);
+    const double seconds = all_ranks_take(q, *find_algorithm(q.collective, "ring"), 1);
+    EXPECT_NEAR(c.seconds, seconds, 0.01 * seconds);
+  }
+}
+
 // What one host of many delays is neither what it delays alone, nor what it would if all were slow.
 TEST(Regret, ASlowHostIsNoSlowGroup) {
   struct Case {

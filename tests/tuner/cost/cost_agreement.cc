@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "collectives/algorithms/algorithms.h"
+#include "collectives/plan/plan.h"
+#include "collectives/tuner/choice/choose.h"
 #include "collectives/tuner/cost/cost_model.h"
 
 namespace ringwood {
@@ -107,6 +109,25 @@ TEST(CostOfAgreement, IsWhatItsExchangesTake) {
   f.net.post = 3e-6;
   const double levels = 2 * (1 + 3) * f.post, across = 6 * (kAlpha + 2 * f.net.post);
   EXPECT_NEAR(predict(barrier(8), load, f).seconds, levels + across, 1e-9);
+}
+
+// A barrier is its agreement; its schedule of several rounds still does not go in one.
+TEST(CostOfAgreement, IsWhatABarrierIsExplainedToTake) {
+  for (const std::vector<int>& hosts : {std::vector{0, 1}, {0, 0, 1, 1}, {0, 0, 1, 1, 2, 2}}) {
+    MachineModel machine;
+    machine.cores = 2;
+    machine.hosts = hosts;
+    ModelQuery q;
+    q.collective = Collective::barrier;
+    q.n = static_cast<int>(hosts.size());
+    q.machine = &machine;
+    const std::vector<Schedule> all = barrier(q.n);
+    Load load{Collective::barrier, 0};
+    load.agreement = true;
+    load.one_round = std::ranges::all_of(all, fits_one_round);
+    const double seconds = predict(all, load, machine).seconds;
+    for (const Candidate& c : explain(q, {})) EXPECT_NEAR(c.seconds, seconds, 1e-3 * seconds);
+  }
 }
 
 // Siblings agree as their group does, however few they are, and however their cores are rounded.
