@@ -332,7 +332,7 @@ class Contest {
     if (times.simulated) c.zero_copy_seconds = times.zero_copy_seconds;
   }
 
-  Standing standing_of(size_t i) const {
+  Contender contender_of(size_t i) const {
     const Candidate& c = candidates_[i];
     const BuiltRow& built = built_[entries_[i].built];
     const size_t senders = built.profile->far_senders;
@@ -348,9 +348,9 @@ class Contest {
     std::vector<size_t> those;
     for (size_t i = 0; i < candidates_.size(); ++i)
       if (candidates_[i].why_not.empty()) those.push_back(i);
-    std::vector<Standing> standings;
-    for (const size_t i : those) standings.push_back(standing_of(i));
-    const Decision decision = decide(standings);
+    std::vector<Contender> contenders;
+    for (const size_t i : those) contenders.push_back(contender_of(i));
+    const Decision decision = decide(contenders);
     for (size_t at = 0; at < those.size(); ++at) {
       Candidate& c = candidates_[those[at]];
       c.chosen = decision.chosen == at;

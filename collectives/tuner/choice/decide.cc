@@ -10,25 +10,25 @@ constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 class Decider {
  public:
-  explicit Decider(const std::vector<Standing>& all) : all_(all) {
+  explicit Decider(const std::vector<Contender>& all) : all_(all) {
     decision_.why_not.resize(all.size());
-    for (const Standing& s : all) {
+    for (const Contender& s : all) {
       best_ = std::min(best_, own(s));
       best_shared_ = std::min(best_shared_, shared(s));
     }
   }
 
   Decision run() {
-    const double regret = least([&](const Standing& s) { return regret_of(s); });
-    keep([&](const Standing& s) { return regret_of(s) <= regret * kModelMargin; },
-         [&](const Standing& s) { return why_slower(s); });
+    const double regret = least([&](const Contender& s) { return regret_of(s); });
+    keep([&](const Contender& s) { return regret_of(s) <= regret * kModelMargin; },
+         [&](const Contender& s) { return why_slower(s); });
     leave_the_dominated();
-    keep_least([](const Standing& s) { return s.busy; }, "as fast, but with more work");
-    keep_least([](const Standing& s) { return own(s) + s.latencies; },
+    keep_least([](const Contender& s) { return s.busy; }, "as fast, but with more work");
+    keep_least([](const Contender& s) { return own(s) + s.latencies; },
                "as fast, but with more latencies");
-    const double senders = least([](const Standing& s) { return s.far_senders; });
-    keep([&](const Standing& s) { return static_cast<double>(s.far_senders) <= senders; },
-         [](const Standing&) { return "as fast, but from more senders at once"; });
+    const double senders = least([](const Contender& s) { return s.far_senders; });
+    keep([&](const Contender& s) { return static_cast<double>(s.far_senders) <= senders; },
+         [](const Contender&) { return "as fast, but from more senders at once"; });
     for (size_t i = 0; i < all_.size(); ++i) {
       if (decision_.why_not[i]) continue;
       if (!decision_.chosen)
@@ -40,10 +40,10 @@ class Decider {
   }
 
  private:
-  static double own(const Standing& s) { return s.seconds * s.handicap; }
-  static double shared(const Standing& s) { return s.zero_copy_seconds * s.handicap; }
+  static double own(const Contender& s) { return s.seconds * s.handicap; }
+  static double shared(const Contender& s) { return s.zero_copy_seconds * s.handicap; }
 
-  double regret_of(const Standing& s) const {
+  double regret_of(const Contender& s) const {
     const auto times = [](double seconds, double best) { return best > 0 ? seconds / best : 1; };
     return std::max(times(own(s), best_), times(shared(s), best_shared_));
   }
@@ -66,11 +66,11 @@ class Decider {
   template <class Value>
   void keep_least(const Value& value, const char* why_not) {
     const double most = least(value) * kModelMargin;
-    keep([&](const Standing& s) { return value(s) <= most; },
-         [&](const Standing&) { return why_not; });
+    keep([&](const Contender& s) { return value(s) <= most; },
+         [&](const Contender&) { return why_not; });
   }
 
-  const char* why_slower(const Standing& s) const {
+  const char* why_slower(const Contender& s) const {
     const double most = best_ * kModelMargin;
     return own(s) <= most      ? "slower with shared buffers"
            : s.seconds <= most ? "rounds sums more often than its speed is worth"
@@ -85,7 +85,7 @@ class Decider {
         if (!before[k]) decision_.why_not[i] = why_dominated(all_[i], all_[k]);
   }
 
-  static const char* why_dominated(const Standing& s, const Standing& by) {
+  static const char* why_dominated(const Contender& s, const Contender& by) {
     const auto gains = [](double a, double b) { return a * kModelMargin < b; };
     if (gains(own(by), own(s)) && !gains(shared(s), shared(by)))
       return "slower with private buffers";
@@ -94,13 +94,13 @@ class Decider {
     return nullptr;
   }
 
-  const std::vector<Standing>& all_;
+  const std::vector<Contender>& all_;
   double best_ = kInfinite, best_shared_ = kInfinite;
   Decision decision_;
 };
 
 }  // namespace
 
-Decision decide(const std::vector<Standing>& all) { return Decider(all).run(); }
+Decision decide(const std::vector<Contender>& all) { return Decider(all).run(); }
 
 }  // namespace ringwood

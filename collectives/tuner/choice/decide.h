@@ -29,7 +29,7 @@ namespace ringwood {
 // Predictions nearer than this count as equal: the model is not more accurate.
 inline constexpr double kModelMargin = 1.05;
 
-struct Standing {
+struct Contender {
   // Infinite: it is known to lose.
   double seconds = 0, zero_copy_seconds = 0;
   double handicap = 1;     // both are multiplied by it before they are compared
@@ -43,6 +43,6 @@ struct Decision {
   std::vector<const char*> why_not;  // of each; null for the chosen one
 };
 
-Decision decide(const std::vector<Standing>& all);
+Decision decide(const std::vector<Contender>& all);
 
 }  // namespace ringwood

@@ -213,8 +213,8 @@ std::optional<double> CostJudge::some_of(BuiltRow& built, const RowSample& s, in
 }
 
 // As many segments as that work suffices for: all, of up to kFewSegments if any; or two times the
-// first ones, as large as they are. Each that follows takes about what one of the last of these added; or, once all links of a
-// chain are at work, what the busiest resource needs.
+// first ones, as large as they are. Each that follows takes about what one of the last of these
+// added; or, once all links of a chain are at work, what the busiest resource needs.
 std::optional<CostJudge::Refined> CostJudge::segments_of(BuiltRow& built, const RowSample& s,
                                                          int segment_count, size_t most,
                                                          bool zero_copy) {

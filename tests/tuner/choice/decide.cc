@@ -11,9 +11,9 @@ namespace ringwood {
 namespace {
 
 // Of the same work.
-Standing taking(double seconds, double shared) { return {seconds, shared, 1, 1, 0, 0}; }
+Contender taking(double seconds, double shared) { return {seconds, shared, 1, 1, 0, 0}; }
 
-size_t chosen(const std::vector<Standing>& all) { return decide(all).chosen.value_or(all.size()); }
+size_t chosen(const std::vector<Contender>& all) { return decide(all).chosen.value_or(all.size()); }
 
 TEST(Decide, TheLeastRegretWithEitherKindOfBuffers) {
   EXPECT_EQ(chosen({taking(1, 3), taking(1.4, 1.4), taking(3, 1)}), 1u);
@@ -25,18 +25,18 @@ TEST(Decide, TheLeastRegretWithEitherKindOfBuffers) {
 
 // Two that are as bad with shared buffers, as something else is far better there.
 TEST(Decide, WhatIsSlowerWithOneKindAndNotFasterWithTheOtherIsNotChosen) {
-  Standing slower = taking(1.18, 1.99);
+  Contender slower = taking(1.18, 1.99);
   slower.busy = 0.1;  // which would win otherwise
-  const std::vector<Standing> all = {taking(1, 2), slower, taking(2.5, 1)};
+  const std::vector<Contender> all = {taking(1, 2), slower, taking(2.5, 1)};
   EXPECT_EQ(chosen(all), 0u);
   EXPECT_EQ(decide(all).why_not[1], std::string("slower with private buffers"));
-  const std::vector<Standing> shared = {taking(2, 1), {1.99, 1.18, 1, 0.1, 0, 0}, taking(1, 2.5)};
+  const std::vector<Contender> shared = {taking(2, 1), {1.99, 1.18, 1, 0.1, 0, 0}, taking(1, 2.5)};
   EXPECT_EQ(chosen(shared), 0u);
   EXPECT_EQ(decide(shared).why_not[1], std::string("slower with shared buffers"));
 }
 
 TEST(Decide, AmongEqualsTheLeastWorkThenLatenciesThenSendersThenTheFirst) {
-  std::vector<Standing> all(4, taking(1, 1));
+  std::vector<Contender> all(4, taking(1, 1));
   EXPECT_EQ(chosen(all), 0u);
   all[0].far_senders = 3;
   EXPECT_EQ(chosen(all), 1u);
@@ -49,7 +49,7 @@ TEST(Decide, AmongEqualsTheLeastWorkThenLatenciesThenSendersThenTheFirst) {
 }
 
 TEST(Decide, AHandicapCountsAndIsNamed) {
-  std::vector<Standing> all = {taking(1, 1), taking(1.2, 1.2)};
+  std::vector<Contender> all = {taking(1, 1), taking(1.2, 1.2)};
   all[0].handicap = 1.3;
   EXPECT_EQ(chosen(all), 1u);
   EXPECT_EQ(decide(all).why_not[0], std::string("rounds sums more often than its speed is worth"));
