@@ -110,6 +110,12 @@ def test_leaves_are_known_to_the_choice(size):
     assert mine["time_us"] == pytest.approx(known["time_us"], rel=0.02)
 
 
+def test_a_fault_that_delays_nothing_says_so():
+    place = ["all_reduce", "1M", "--ranks", "8", "--parameters", "default"]
+    shown = run("simulate", *place, "--slow", "host0=0.5")
+    assert "# the faults do not slow" in shown.stdout, shown.stdout
+
+
 def test_one_row_is_not_held_against_others():
     shown = run("simulate", "all_reduce", "1M", "--hosts", "4x2", "-a", "ring")
     assert "# ring takes " in shown.stdout and "no other row" not in shown.stdout

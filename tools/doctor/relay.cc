@@ -109,7 +109,7 @@ Relay relay_from_text(const std::string& text, const std::string& origin) {
     relay.outcome.probe = probe_of(document.at("probe"), origin);
     return relay;
   } catch (const json::exception& error) {
-    refuse_relay(origin, error.what());
+    refuse_relay(origin, reason_of(error));
   }
 }
 

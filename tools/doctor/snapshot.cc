@@ -202,8 +202,16 @@ std::vector<Snapshot> snapshots_from_text(const std::string& text, const std::st
     }
     return all;
   } catch (const nlohmann::json::exception& error) {
-    throw refusal(origin, error.what());
+    throw refusal(origin, reason_of(error));
   }
+}
+
+std::string reason_of(const std::exception& error) {
+  const std::string text = error.what();  // "[json.exception.parse_error.101] parse error at ..."
+  const size_t begin = text.find("at line "), end = text.find(':', begin);
+  if (dynamic_cast<const nlohmann::json::parse_error*>(&error) != nullptr && begin != text.npos)
+    return "it is no JSON " + text.substr(begin, end - begin);
+  return text.substr(std::min(text.size(), text.find("] ") + 2));
 }
 
 Snapshot with_rises(const Snapshot& earlier, Snapshot later, double seconds) {

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <map>
 #include <optional>
 #include <string>
@@ -208,6 +209,8 @@ std::string to_text(const std::vector<Snapshot>& snapshots);
 // Throw Error(invalid_argument) that names `origin`.
 Snapshot from_text(const std::string& text, const std::string& origin);
 std::vector<Snapshot> snapshots_from_text(const std::string& text, const std::string& origin);
+// Of what the JSON library says of a text, that which is for people.
+std::string reason_of(const std::exception& error);
 
 // The same with texts as in rule 4; collectors and from_text() call it.
 Snapshot cleaned(const Snapshot& snapshot);

@@ -165,8 +165,13 @@ std::string advice(const SimulateOptions& options, const std::vector<SimulatedRo
   const SimulatedRow& other = *best_of(rows, true);
   const double before = now.healthy.seconds, after = now.faulty->seconds;
   const double least = other.faulty->seconds;
-  std::string said = fmt::format("the faults cost {} a factor of {:.2f} ({} us instead of {})",
-                                 now.name(), after / before, micros(after), micros(before));
+  constexpr double kSlower = 1.005;
+  const std::string said =
+      after < before * kSlower
+          ? fmt::format("the faults do not slow {} down: {} us instead of {}", now.name(),
+                        micros(after), micros(before))
+          : fmt::format("the faults cost {} a factor of {:.2f} ({} us instead of {})", now.name(),
+                        after / before, micros(after), micros(before));
   if (after < least * kWorthwhile) return said + none_faster;
   return said + "; switch to another row: " + versus(other, least, after);
 }
