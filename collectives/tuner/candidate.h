@@ -15,9 +15,8 @@ struct Candidate {
   double seconds = 0;            // predicted, for private buffers; infinity: cannot be chosen
   double zero_copy_seconds = 0;  // the same where the ranks of a host share their buffers
   Busiest busiest;               // with private buffers; of refused rows nothing
-  // With all its segments. Otherwise `seconds` is an estimate, or, where `why_not` says so, a lower
-  // bound.
-  bool simulated = false;
+  bool simulated = false;  // with all its bytes and segments; otherwise `seconds` is an estimate
+  bool bound = false;      // or only a lower bound
   bool chosen = false;
   std::string why_not;  // "" for the chosen one
   // Of the chosen one: how near it is to the best, or where it is not the prediction that chose it,

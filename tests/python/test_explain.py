@@ -99,6 +99,9 @@ def test_bytes_that_were_added_make_an_estimate():
     told = json.loads(run("explain", *place).stdout)
     simulated = {row["algorithm"]: row["simulated"] for row in told["candidates"]}
     assert not simulated["ring"] and simulated["recursive_doubling"]
+    shown = run("explain", *place[:-1]).stdout.splitlines()
+    (ring,) = [line.split() for line in shown if line.startswith("  ring ")]
+    assert ring[2].startswith("~"), "which is no lower bound"
 
 
 def test_a_tolerance_adds_rows_of_fewer_bytes():

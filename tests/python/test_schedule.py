@@ -219,7 +219,15 @@ def test_a_text_is_run_on_real_ranks(tmp_path):
 def test_more_steps_than_can_be_shown_are_refused_at_once(action):
     done = run("schedule", action, "all_reduce", "ring", "--ranks", "4096")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "about 67.1 million steps are more than" in done.stderr and "fewer ranks" in done.stderr
+    assert "all ranks together have more than" in done.stderr and "fewer ranks" in done.stderr
+
+
+@pytest.mark.parametrize("root", ["0", "1"])
+def test_a_root_of_many_steps_is_one_rank_of_many(root):
+    """It has as many steps as all others together."""
+    words = ["broadcast", "linear", "--ranks", "2048", "--root", root]
+    done = run("schedule", "cost", *words, "--sizes", "8", "--parameters", "default")
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_row_for_hosts_says_so():

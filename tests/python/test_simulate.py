@@ -117,7 +117,8 @@ def test_a_fault_that_delays_nothing_says_so():
 
 
 def test_one_row_is_not_held_against_others():
-    shown = run("simulate", "all_reduce", "1M", "--hosts", "4x2", "-a", "ring")
+    place = ["all_reduce", "1M", "--hosts", "4x2", "--parameters", "default"]
+    shown = run("simulate", *place, "-a", "ring")
     assert "# ring takes " in shown.stdout and "no other row" not in shown.stdout
 
 

@@ -42,7 +42,8 @@ CLI::Validator whole(int64_t least, int64_t most) {
   const auto check = [least, most](const std::string& typed) -> std::string {
     const std::optional<int64_t> value = parse_whole(typed);
     if (value && *value >= least && *value <= most) return "";
-    const bool too_large = typed.find_first_not_of("0123456789") == std::string::npos;
+    const bool too_large =
+        !value && !typed.empty() && typed.find_first_not_of("0123456789") == std::string::npos;
     const std::string range = most == INT64_MAX && !too_large
                                   ? fmt::format("{} or more", least)
                                   : fmt::format("from {} to {}", least, most);

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tools/doctor/snapshot.h"
 #include "transports/base/bytes.h"
 #include "transports/base/error.h"
 

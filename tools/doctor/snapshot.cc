@@ -211,7 +211,8 @@ std::string reason_of(const std::exception& error) {
   const size_t begin = text.find("at line "), end = text.find(':', begin);
   if (dynamic_cast<const nlohmann::json::parse_error*>(&error) != nullptr && begin != text.npos)
     return "it is no JSON " + text.substr(begin, end - begin);
-  return text.substr(std::min(text.size(), text.find("] ") + 2));
+  const size_t mark = text.find("] ");
+  return mark == text.npos ? text : text.substr(mark + 2);
 }
 
 Snapshot with_rises(const Snapshot& earlier, Snapshot later, double seconds) {

@@ -4,7 +4,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "collectives/kernels/types.h"
@@ -72,11 +71,8 @@ ScheduleCost cost_of(const Schedules& schedules, ModelQuery query, size_t bytes,
     if (candidate.segments > 1) row.choice += fmt::format(" x{}", candidate.segments);
     row.choice_seconds = candidate.seconds;
   }
-  const size_t of_class = size_class(query.bytes);  // as the choice does
-  const double weighed =
-      query.bytes > 0 ? static_cast<double>(of_class) / static_cast<double>(query.bytes) : 1;
-  query.bytes = of_class;
-  row.priced_bytes = static_cast<size_t>(std::llround(static_cast<double>(bytes) * weighed));
+  query.bytes = size_class(query.bytes);  // as the choice does
+  row.priced_bytes = whole_bytes(query);
   Load load = load_of(schedules, query, segments);
   const Prediction own = predict(schedules.all, load, *query.machine, segments);
   load.zero_copy = true;

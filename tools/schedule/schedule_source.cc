@@ -100,11 +100,14 @@ void require_few_steps(const TypedSchedule& typed, size_t most, const std::strin
   const Collective collective = collective_of(typed);
   if (!typed.file.empty()) return;
   const Chosen chosen = choose(typed, collective);
-  const size_t steps = chosen.row->build(chosen.where(0)).steps.size() *
-                       static_cast<size_t>(chosen.n) * static_cast<size_t>(typed.segments);
-  if (steps > most)
-    refuse(fmt::format("about {:.1f} million steps are more than {} million: {}",
-                       static_cast<double>(steps) / 1e6, most / 1'000'000, remedy));
+  size_t steps = 0;
+  for (int rank = 0; rank < chosen.n; ++rank) {
+    steps +=
+        chosen.row->build(chosen.where(rank)).steps.size() * static_cast<size_t>(typed.segments);
+    if (steps > most)
+      refuse(fmt::format("all ranks together have more than {} million steps: {}", most / 1'000'000,
+                         remedy));
+  }
 }
 
 ManySchedules read_many_schedules(const TypedSchedule& typed) {

@@ -69,7 +69,7 @@ SimulatedRow row_of(const Candidate& c) {
   return row;
 }
 
-// What would be taken if slow ports were known, among the others; estimated without them, as they.
+// What would be taken if slow ports were known, among the others; estimated without them.
 void add_for_slow_ports(const SimulateOptions& options, const ModelQuery& query,
                         std::vector<SimulatedRow>& rows) {
   MachineModel machine = *query.machine;

@@ -22,7 +22,7 @@ struct BuiltRow {
   std::vector<RowSample> encoded;  // the profile's samples with roundings
   std::vector<CostModel> models;   // of the samples, in one segment, for private buffers
   size_t steps = 0;                // of the samples
-  bool bound = false;              // bind() has set models, steps, bounds and one_round
+  bool bound = false;              // bind() has set models, steps, bounds, one_round and padded
   CostBounds bounds;               // of one segment, for private buffers
   bool one_round = false;          // the protocol of the plan of one segment
   bool padded = false;             // simulated with more bytes, so that no chunk is empty
@@ -31,9 +31,9 @@ struct BuiltRow {
   std::vector<int> segments;       // segment counts to be considered, by preference
   // Of one segment, of two and of four, once they are simulated; [1]: of shared buffers.
   std::optional<Prediction> single[2], pair[2], four[2];
-  CostBounds shared_bounds;  // the same for shared ones, once these are simulated
+  CostBounds shared_bounds;  // as `bounds`, for shared buffers, once single[1] is simulated
   // Of its largest sample: bounds, and what it takes of single[0].
-  CostBounds bounds_of_largest, shared_bounds_of_largest;
+  CostBounds bounds_of_largest;
   double of_largest = 0;
 
   const std::vector<RowSample>& samples() const {

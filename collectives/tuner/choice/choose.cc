@@ -125,10 +125,9 @@ std::vector<Candidate> weigh_query(const ModelQuery& q, const CandidateQuery& qu
 
 std::string time_text(const Candidate& c, double seconds) {
   if (std::isinf(seconds)) return "-";
-  const bool bound = c.why_not == "slower even at its bound" && !c.simulated;
   return fmt::format("{}{:.{}f}",
                      c.simulated ? ""
-                     : bound     ? ">"
+                     : c.bound   ? ">"
                                  : "~",
                      seconds * 1e6,
                      seconds < 1e-5   ? 3
@@ -152,7 +151,7 @@ std::string why_predicted(const Candidate& chosen, const std::vector<Candidate>&
 
 std::string why_of(const Candidate& c, const std::vector<Candidate>& all) {
   if (!c.chosen) return c.why_not;
-  std::string text = "chosen: " + (c.why.empty() ? why_predicted(c, all) : c.why);
+  std::string text = "chosen: " + c.why;
   if (c.roundings > 1) text += fmt::format("; rounds a sum at most {} times", c.roundings);
   return text;
 }

@@ -55,6 +55,7 @@ class Contest {
     for (const size_t i : refused_) judge(i, query_.all);
     for (const size_t i : beaten_) {
       candidates_[i].seconds = candidates_[i].zero_copy_seconds = entries_[i].least;
+      candidates_[i].bound = true;
       candidates_[i].why_not = "slower even at its bound";
       if (query_.all) judge(i, true);
     }
@@ -318,6 +319,7 @@ class Contest {
     c.seconds = times.seconds;
     c.zero_copy_seconds = times.zero_copy_seconds;
     c.simulated = times.exact && !times.extended && !built_[entries_[i].built].padded;
+    c.bound = false;
     entries_[i].estimated = !times.simulated;
     entries_[i].simulated = times.simulated && !times.extended;
     entries_[i].rough = !times.exact;

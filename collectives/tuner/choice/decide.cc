@@ -1,7 +1,9 @@
 #include "collectives/tuner/choice/decide.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <utility>
 
 namespace ringwood {
 namespace {
@@ -72,6 +74,7 @@ class Decider {
 
   const char* why_slower(const Contender& s) const {
     const double most = best_ * kModelMargin;
+    if (std::isinf(s.seconds)) return "slower";
     return own(s) <= most      ? "slower with shared buffers"
            : s.seconds <= most ? "rounds sums more often than its speed is worth"
                                : "slower";

@@ -63,9 +63,7 @@ Prediction CostJudge::simulate(BuiltRow& built, int segment_count, size_t bytes,
     p.seconds += s.weight * of_sample.seconds;
     if (known && &s == &built.largest()) built.of_largest = of_sample.seconds;
     if (!p.simulated) break;
-    if (!whole || !zero_copy) continue;
-    bounds.push_back(bounds_of(other, machine));
-    if (&s == &built.largest()) built.shared_bounds_of_largest = bounds.back();
+    if (whole && zero_copy) bounds.push_back(bounds_of(other, machine));
   }
   if (p.simulated && whole && zero_copy) built.shared_bounds = extended(built, bounds);
   built.too_long = built.too_long || !p.simulated;
@@ -131,7 +129,8 @@ CostJudge::Times CostJudge::times_of(BuiltRow& built, int segment_count, bool ma
 Prediction CostJudge::in_segments(BuiltRow& built, int segment_count, bool zero_copy) {
   const auto count = static_cast<size_t>(segment_count);
   if (count == 1) return single(built, zero_copy);
-  if (count == 2) return in_parts(built, 2, zero_copy);
+  if (count == 2 || (count == 4 && built.four[zero_copy]))
+    return in_parts(built, segment_count, zero_copy);
   if (simulates_all(built, segment_count))
     return simulate(built, segment_count, query_.bytes, zero_copy);
   return pipeline(built, segment_count, zero_copy);
@@ -158,9 +157,12 @@ Prediction CostJudge::pipeline(BuiltRow& built, int segment_count, bool zero_cop
     return waits > 0 ? std::clamp((parts.seconds - busy(count)) / waits, 0.0, 1.0) : 0.0;
   };
   double left = left_of(halves, 2);
-  if (constexpr double kNothing = 0.9; left > kNothing && segment_count > 4) {
+  constexpr double kNothing = 0.9;
+  if (left > kNothing && segment_count > 4 && within_budget(built)) {
+    const bool too_long = std::exchange(built.too_long, false);
     const Prediction& quarters = in_parts(built, 4, zero_copy);
     if (quarters.simulated) left = std::sqrt(left_of(quarters, 4));
+    built.too_long = too_long;  // halves say enough
   }
   const double all = busy(segment_count);
   p.seconds = std::max(all + waits * left_of_doublings(left, segment_count),
@@ -228,7 +230,7 @@ std::optional<CostJudge::Refined> CostJudge::segments_of(BuiltRow& built, const 
     const auto all = some_of(built, s, segment_count, segment_count, most, zero_copy);
     return all ? std::optional(Refined{*all, true}) : std::nullopt;
   }
-  if (zero_copy) return {};  // bounds are those of private buffers
+  if (zero_copy) return {};  // what pipeline() says is nearer there
   // The second segment of a tree does not add yet what later ones do.
   int few = segment_count <= kFewSegments ? 1 : 2;
   if (3 * few > may) return {};

@@ -91,7 +91,11 @@ double Prices::bind(const Plan& plan, CostRank& rank) const {
   rank.sends = rank.receives = false;
   for (const BoundStep& step : plan.steps) {
     const auto bytes = static_cast<double>(step.bytes);
-    const bool in_place = load_.zero_copy && mapped(bytes) && step.src.buffer != kScratch;
+    const bool in_memory = step.peer >= 0 && same_host(number, step.peer) && !machine_.loopback;
+    const bool large =
+        in_memory ? mapped(bytes)
+                  : machine_.net.carrier == PathClass::rdma && bytes >= machine_.net.zero_copy;
+    const bool in_place = load_.zero_copy && large && step.src.buffer != kScratch;
     if (step.kind == StepKind::send && !in_place) sent.emplace_back(step.peer, bytes);
     if (step.peer < 0 || step.bytes == 0 || !same_host(number, step.peer)) continue;
     (step.kind == StepKind::send ? rank.sends : rank.receives) = true;

@@ -104,18 +104,22 @@ def test_what_is_refuted_is_not_costed(tmp_path):
 def test_what_cannot_be_costed_is_refused(arguments, why, tmp_path):
     file = tmp_path / "ring.txt"
     file.write_text(run("schedule", "show", "all_reduce", "ring", "--ranks", "2").stdout)
-    done = run("schedule", "cost", "all_reduce", "--file", str(file), *arguments)
+    done = run(
+        "schedule", "cost", "all_reduce", "--file", str(file), "--parameters", "default", *arguments
+    )
     assert (done.returncode, done.stdout) == (2, "") and why in done.stderr
 
 
 def test_the_bytes_that_times_are_of_are_told():
     """Sizes are rounded down, as the choice does it."""
-    costs = run("schedule", "cost", "all_reduce", "ring", "--sizes", "1000,1024,1025", "--json")
-    rows = json.loads(costs.stdout)["rows"]
+    rows = costs("all_reduce", "ring", "--ranks", "4", "--sizes", "1000,1024,1025")["rows"]
     assert [(row["bytes"], row["priced_bytes"]) for row in rows] == [
         (1000, 960),
         (1024, 1024),
         (1025, 1024),
     ]
-    explained = json.loads(run("explain", "all_reduce", "1000", "--json").stdout)
-    assert (explained["bytes"], explained["priced_bytes"]) == (1000, 960)
+    (of_blocks,) = costs("all_gather", "ring", "--ranks", "3", "--sizes", "1003")["rows"]
+    for collective, ranks in (("all_reduce", "4"), ("all_gather", "3")):
+        place = [collective, "1003", "--ranks", ranks, "--parameters", "default", "--json"]
+        explained = json.loads(run("explain", *place).stdout)
+        assert (explained["priced_bytes"], of_blocks["priced_bytes"]) == (960, 960)

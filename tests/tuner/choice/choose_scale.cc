@@ -330,8 +330,8 @@ TEST(ChooseAtScale, ATolerancesChoiceIsNotSlower) {
   }
 }
 
-// A row that gains by shared buffers in one segment gains in many, whether they are simulated or
-// estimated; or it would lose against rows whose segments were simulated.
+// A row that gains by shared buffers in one segment gains in many, whether some are simulated or
+// none; or it would lose against rows whose segments were simulated.
 TEST(ChooseAtScale, EstimatesGainBySharedBuffersAsSimulationsDo) {
   MachineModel machine;
   machine.cores = 8;
@@ -343,9 +343,10 @@ TEST(ChooseAtScale, EstimatesGainBySharedBuffersAsSimulationsDo) {
     if (c.segments == 1 && c.simulated) of_one[c.algorithm] = c.zero_copy_seconds / c.seconds;
   for (const Candidate& c : explain(q, {})) {
     if (c.segments == 1 || c.simulated || !of_one.contains(c.algorithm)) continue;
-    if (of_one[c.algorithm] > 0.99) continue;
-    EXPECT_NEAR(c.zero_copy_seconds / c.seconds, of_one[c.algorithm], 0.06) << c.algorithm;
-    ++estimates;
+    const bool gains = of_one[c.algorithm] < 0.99;
+    EXPECT_NEAR(c.zero_copy_seconds / c.seconds, of_one[c.algorithm], gains ? 0.06 : 0.13)
+        << c.algorithm;
+    estimates += gains;
   }
   EXPECT_GT(estimates, 0);
 }

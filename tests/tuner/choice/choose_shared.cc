@@ -54,10 +54,13 @@ TEST(SharedBuffers, TakeNothingElseWhereMessagesAreTooSmallToBeMapped) {
   ASSERT_LT(kBytes / 96, machine.zero_copy);
   const Times ring = times_of("ring", Collective::all_reduce, kBytes, 1, machine);
   EXPECT_NEAR(ring.shared, ring.own, 0.01 * ring.own);
+  int found = 0;
   for (const Candidate& c : explain(query(Collective::all_reduce, kBytes, machine), {})) {
     if (c.algorithm != "ring" || c.segments > 1) continue;
     EXPECT_NEAR(c.zero_copy_seconds, c.seconds, 0.01 * c.seconds);
+    ++found;
   }
+  EXPECT_EQ(found, 1);
 }
 
 // Of many segments, of which not all are simulated.

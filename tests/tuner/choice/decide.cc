@@ -58,6 +58,7 @@ TEST(Decide, AHandicapCountsAndIsNamed) {
 TEST(Decide, NothingIsChosenWhereNothingIsKnown) {
   EXPECT_FALSE(decide({}).chosen);
   EXPECT_FALSE(decide({taking(INFINITY, INFINITY)}).chosen);
+  EXPECT_EQ(decide({taking(INFINITY, INFINITY)}).why_not[0], std::string("slower"));
   EXPECT_EQ(chosen({taking(INFINITY, INFINITY), taking(1, 1)}), 1u);
   EXPECT_EQ(chosen({taking(0, 0), taking(0, 0)}), 0u);  // as of one rank
 }

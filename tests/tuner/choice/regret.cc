@@ -115,12 +115,15 @@ TEST(Regret, NothingIsMuchFasterThanWhatIsChosen) {
 TEST(Regret, ARowThatIsNearItsBoundsIsNotOverlooked) {
   const MachineModel machine = hosts_of_8(32);
   const ModelQuery q = query(Collective::all_reduce, 16 << 20, machine);
+  int found = 0;
   for (const Candidate& c : explain(q, {})) {
     if (c.algorithm != "ring" || c.segments > 1) continue;
     EXPECT_TRUE(c.simulated);
     const double seconds = all_ranks_take(q, *find_algorithm(q.collective, "ring"), 1);
     EXPECT_NEAR(c.seconds, seconds, 0.01 * seconds);
+    ++found;
   }
+  EXPECT_EQ(found, 1);
 }
 
 // What one host of many delays is neither what it delays alone, nor what it would if all were slow.

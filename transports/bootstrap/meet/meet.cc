@@ -24,8 +24,8 @@ constexpr const char* kIntroductions = "host";
 // Between two looks of a rank that waits for rank 0 whether it is still in the list.
 constexpr Duration kFirstLook = std::chrono::milliseconds(500);
 constexpr Duration kLongestLook = std::chrono::seconds(30);
-// For what the first of two processes of a rank is to write: its introduction, or that it has heard
-// of the other.
+// For what the first of two processes of a rank is to write: its introduction, or, at the end of
+// its time, that it has heard of the other.
 constexpr Duration kFirstOneTime = std::chrono::seconds(5);
 
 std::string to_hex(std::span<const uint8_t> bytes) {
@@ -172,23 +172,27 @@ void Bootstrap::await_welcome(std::string& announcement) {
   enter();
 }
 
-// Rank 0 has not come in time. If another process of this rank came later, tells it and throws. If
-// one came before, which may have been killed, returns its reply: it says so at the end of its own
-// time, which may be a moment before the end of this one's.
+// Rank 0 has not come in time. If other processes of this rank came later, tells them and throws.
+// If one came before, which may have been killed, returns the reply by which it tells this one: it
+// does so at the end of its own time, which may be a moment before the end of this one's.
 std::optional<std::string> Bootstrap::reply_if_not_alone() {
-  Duration time = Duration::zero();  // the first has said it already, and has left
+  Deadline told = Deadline::after(Duration::zero());  // the first has said it already, and has left
+  std::optional<Error> error;
   for (const auto& [number, hello] : arrivals_.unserved()) {
     if (number == number_ || hello.rank != me_.rank || !is_of_this_job(hello)) continue;
     if (number < number_) {
-      time = kFirstOneTime;
+      told = Deadline::after(kFirstOneTime);
       continue;
     }
-    const Error error = twice(process_of(hello));
+    if (!error) error = twice(process_of(hello));
     if (!arrivals_.has_reply(number))
-      arrivals_.reply(number, {false, me_.job, {}, std::nullopt, "", reason_of(error)});
-    throw Error(error);
+      arrivals_.reply(number, {false, me_.job, {}, std::nullopt, "", reason_of(*error)});
   }
-  return get_if_there(*root_, Arrivals::reply_key(number_), Deadline::after(time));
+  if (error) throw Error(*error);
+  const auto text = get_if_there(*root_, Arrivals::reply_key(number_), told);
+  Welcome said;
+  // Not one of rank 0, which comes too late.
+  return text && decode(*text, said) && said.reason ? text : std::nullopt;
 }
 
 bool Bootstrap::is_of_this_job(const Hello& hello) const {
